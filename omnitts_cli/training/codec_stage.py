@@ -222,15 +222,14 @@ def train_codec(
         stage.begin(stream.capture, journal)
         weights = sum(p.numel() for p in stage.learned)
         journal.write(event="start", resumed=started, weights=weights, hours=pool.hours, members=team.size)
-        Loop(stage, stream.capture, shards, journal, folder, minutes, started).run()
+        Loop(stage, stream.capture, shards, journal, folder, Budget(minutes), started).run()
         if team.leads:
             stage.save(folder)
     journal.write(event="end", hours=pool.hours)
 
 
 class Loop:
-    """The training loop: phases, learning rate, journal and checkpoints. The `minutes` begin after the first
-    capture. Compiling, which takes a minute or two unless its results are cached, is not counted."""
+    """The training loop: phases, learning rate, journal and checkpoints."""
 
     def __init__(
         self,
@@ -239,12 +238,11 @@ class Loop:
         shards: ShardReader,
         journal: Journal,
         folder: Path,
-        minutes: float,
+        budget: Budget,
         started: bool,
     ) -> None:
         self.stage, self.capture, self.shards, self.journal = stage, capture, shards, journal
-        self.folder, self.minutes, self.started = folder, minutes, started
-        self.budget: Budget | None = None
+        self.folder, self.budget, self.started = folder, budget, started
         self.steps = self.written = 0
         self.saved = 0.0
 
@@ -260,8 +258,7 @@ class Loop:
         """Train until `until` steps are done or the time is spent."""
         learn, update = self.capture(lambda: self.stage.learn(bypass)), self.capture(self.stage.update)
         self.journal.write(event="phase", bypass=bypass, step=self.steps)
-        self.budget = budget = self.budget or Budget(self.minutes)
-        while (until is None or self.steps < until) and (spent := self._spent(budget)) < 1.0:
+        while (until is None or self.steps < until) and (spent := self._spent()) < 1.0:
             self._set_rate(spent)
             for _ in range(LOOK_EVERY if self.stage.device.captures else 1):
                 learn()
@@ -274,8 +271,8 @@ class Loop:
                 most = 2048 if self.stage.device.captures else 16
                 self.stage.pool.add(self.shards.read(at_most=most, at_once=False))
 
-    def _spent(self, budget: Budget) -> float:
-        return self.stage.team.agree(budget.spent, self.stage.device)
+    def _spent(self) -> float:
+        return self.stage.team.agree(self.budget.spent, self.stage.device)
 
     def _set_rate(self, spent: float) -> None:
         plan = self.stage.schedule

@@ -33,15 +33,18 @@ class Journal:
 
 
 class Budget:
-    """The time that a stage may train for, from now on."""
+    """The time that a stage may train for. It begins when `spent` is first read, so that what is compiled before the
+    first step is not counted."""
 
     def __init__(self, minutes: float) -> None:
-        self._seconds, self._started = minutes * 60, time.monotonic()
+        self._seconds, self._started = minutes * 60, math.inf
 
     @property
     def spent(self) -> float:
         """0 at the start, 1 when nothing is left."""
-        return min(1.0, (time.monotonic() - self._started) / self._seconds) if self._seconds > 0 else 1.0
+        now = time.monotonic()
+        self._started = min(self._started, now)
+        return min(1.0, (now - self._started) / self._seconds) if self._seconds > 0 else 1.0
 
 
 def falling_rate(spent: float, highest: float, last: float, step: int, warm_up: int) -> float:

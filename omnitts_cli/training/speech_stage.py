@@ -73,7 +73,7 @@ class SpeechStage:
         self.losses = torch.zeros(len(LOSSES), device=where)
         self.optimiser = optimiser(device, self.learned, self.rate, (0.9, 0.98), self.plan.weight_decay)
         self.codebooks: Tensor | None = None  # checksum of those of the codec in use
-        self.tables_anew = False
+        self.tables_reset = False
         self.talk, self.predict = self.speech.talker.forward, self.speech.predictor.forward
         if self.plan.compile and device.captures:
             self.talk, self.predict = torch.compile(self.talk), torch.compile(self.predict)
@@ -182,7 +182,7 @@ class SpeechStage:
         random values; codes of group 0 predict the phones with every codec. Without a checksum (older checkpoints),
         all weights are loaded."""
         if codebooks is not None and self.codebooks is not None and not torch.equal(codebooks, self.codebooks):
-            self.tables_anew, own = True, self.speech.state_dict()
+            self.tables_reset, own = True, self.speech.state_dict()
             weights = weights | {name: own[name] for name in RESIDUAL_TABLES}
         self.speech.load_state_dict(weights)
 
@@ -225,7 +225,7 @@ def train_speech(
             )
         team.start_alike(stage.learned)
         weights = sum(p.numel() for p in stage.speech.parameters())
-        resumed = {"resumed": bool(saved or finished), "residual_tables_anew": stage.tables_anew}
+        resumed = {"resumed": bool(saved or finished), "residual_tables_reset": stage.tables_reset}
         journal.write(event="start", **resumed, weights=weights, members=team.size)
         learn = [stream.capture(lambda n=n: stage.learn(n)) for n in range(len(dataset.tables))]
         _loop(stage, learn, stream.capture(stage.update), shards, journal, folder, Budget(minutes))

@@ -12,7 +12,6 @@ import torch
 from training_kit import as_team_of_two, pool_of
 
 from omnitts_cli.devices.cpu import CPUDevice
-from omnitts_cli.training import codec_stage
 from omnitts_cli.training.codec_stage import CodecStage, Loop, train_codec
 from omnitts_cli.training.export import export_codec
 from omnitts_cli.training.journal import Budget, Journal
@@ -71,7 +70,7 @@ def test_the_running_measure_is_trusted_alone_from_the_middle_on(
     small: Recipe, shards: ShardReader, tmp_path: Path
 ) -> None:
     stage = CodecStage(small, CPUDevice(1), pool_of(shards, 0.01), Team())
-    loop = Loop(stage, lambda step: step, shards, Journal(tmp_path / "c", "codec"), tmp_path, 1.0, True)
+    loop = Loop(stage, lambda step: step, shards, Journal(tmp_path / "c", "codec"), tmp_path, Budget(1.0), True)
     trusted = []
     for spent in (0.0, 0.25, 0.5, 0.9):
         loop._set_rate(spent)
@@ -79,23 +78,21 @@ def test_the_running_measure_is_trusted_alone_from_the_middle_on(
     assert trusted == [0.0, 0.5, 1.0, 1.0]
 
 
-def test_compiling_does_not_count_as_training(
-    small: Recipe, shards: ShardReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_compiling_does_not_count_as_training(small: Recipe, shards: ShardReader, tmp_path: Path) -> None:
     order: list[str] = []
 
     class Noted(Budget):
-        def __init__(self, minutes: float) -> None:
-            order.append(f"{minutes} minutes begin")
-            super().__init__(0.0)
+        @property
+        def spent(self) -> float:
+            order.append(f"{self._seconds / 60} minutes begin")
+            return 1.0
 
     def capture(step: Callable[[], None]) -> Callable[[], None]:
         order.append("captured")  # this compiles on an accelerator
         return step
 
     stage = CodecStage(small, CPUDevice(1), pool_of(shards, 0.01), Team())
-    monkeypatch.setattr(codec_stage, "Budget", Noted)
-    Loop(stage, capture, shards, Journal(tmp_path / "c", "codec"), tmp_path, 3.0, True).run()
+    Loop(stage, capture, shards, Journal(tmp_path / "c", "codec"), tmp_path, Noted(3.0), True).run()
     assert order == ["captured", "captured", "3.0 minutes begin"]
 
 

@@ -92,7 +92,7 @@ def test_a_checkpoint_is_a_beginning(small: Recipe, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("codec", ["same", "other", "unknown"])
-def test_with_another_codec_the_residual_tables_start_anew(small: Recipe, tmp_path: Path, codec: str) -> None:
+def test_with_another_codec_the_residual_tables_are_reset(small: Recipe, tmp_path: Path, codec: str) -> None:
     old, new = stage_of(small), stage_of(small)
     with torch.no_grad():
         for weight in old.learned:
@@ -102,7 +102,7 @@ def test_with_another_codec_the_residual_tables_start_anew(small: Recipe, tmp_pa
     own = {name: value.clone() for name, value in new.speech.state_dict().items()}
     old.save(tmp_path)
     new.resume(checkpoints.load(tmp_path, "speech"))
-    assert new.tables_anew == (codec == "other")
+    assert new.tables_reset == (codec == "other")
     for name, value in new.speech.state_dict().items():
-        anew = codec == "other" and name in RESIDUAL_TABLES
-        assert torch.equal(value, own[name] if anew else old.speech.state_dict()[name]), name
+        reset = codec == "other" and name in RESIDUAL_TABLES
+        assert torch.equal(value, own[name] if reset else old.speech.state_dict()[name]), name
