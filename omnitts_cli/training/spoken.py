@@ -33,10 +33,11 @@ def speak(tts: TTS, lines: list[str], **options: Any) -> SpokenPieces:
 
 
 def peak_memory(model: str, lines: list[str]) -> int:
-    """Returns the peak memory in bytes of `omnitts say` for these lines, in a process of its own."""
+    """Returns the peak memory in bytes of `omnitts say` for these lines, in a process of its own, which uses no
+    running server."""
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as problems:
-        words = ["say", "-m", model, "-d", "cpu", "--seed", "1", "-o", f"{folder}/sound.wav", "--", " ".join(lines)]
-        command = [sys.executable, "-c", MEASURED, sys.executable, "-m", "omnitts_cli", *words]
+        words = ["say", "--via", "off", "-m", model, "-d", "cpu", "--seed", "1", "-o", f"{folder}/sound.wav"]
+        command = [sys.executable, "-c", MEASURED, sys.executable, "-m", "omnitts_cli", *words, "--", " ".join(lines)]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=problems)
         problems.seek(0)
         if done.returncode:

@@ -18,7 +18,7 @@ def test_pieces_come_back_with_their_texts() -> None:
 
 
 def test_memory_and_a_failure_are_those_of_the_command() -> None:
-    assert 20e6 < peak_memory("random:toy", ["Hm."]) < 5e9  # bytes, and more than a bare interpreter
+    assert 50e6 < peak_memory("random:toy", ["Hm."]) < 5e9
     with pytest.raises(OmniError, match="failed with 4") as caught:
         peak_memory("no-such-model", ["Hm."])
     assert "no-such-model" in (caught.value.cause or "")
