@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -209,7 +210,8 @@ def test_two_streams_and_other_work_beside() -> None:
 
 def test_two_processes_share_the_card() -> None:
     command = [sys.executable, "-c", BESIDE, str(Path(__file__))]
-    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    both = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     answers = [process.communicate(timeout=120)[0].strip() for process in both]
     assert answers[0] == answers[1] == str(kernel()(*inputs(8)).sum().item())
 
