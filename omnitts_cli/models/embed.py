@@ -84,7 +84,7 @@ class KnownRows:
         self, ids: Sequence[int], place: Callable[[np.ndarray], Tensor], also: Sequence[int] = ()
     ) -> tuple[Tensor, Tensor]:
         """[N] -> [N, H], a new tensor; and the numbers of `also` on the device, from the same copy."""
-        new = [index for index in dict.fromkeys(ids) if index not in self._places]
+        new = [] if self._places.keys() >= set(ids) else [i for i in dict.fromkeys(ids) if i not in self._places]
         if len(self._places) + len(new) > self._most:  # rare, so start over
             self._places.clear()
             new = list(dict.fromkeys(ids))
@@ -92,7 +92,7 @@ class KnownRows:
             return self._text.rows(place(np.array(ids, np.int64))), place(np.array(also, np.int64))
         if new:
             self._learn(new, place)
-        sent = place(np.array([*(self._places[index] for index in ids), *also], np.int64))
+        sent = place(np.array([*map(self._places.__getitem__, ids), *also], np.int64))
         return self._table[sent[: len(ids)]], sent[len(ids) :]
 
     @torch.inference_mode(False)  # a CPU's stream is in inference mode, and tensors created in it are read-only outside
@@ -129,10 +129,11 @@ class PromptRows:
     @torch.no_grad()
     def prompts(self, drafts: Sequence[Draft]) -> list[Prompt]:
         """A prompt for each draft. Their rows are views of one tensor that do not overlap, except `pad`."""
-        ids = [*(i for draft in drafts for i in (*draft.text, *draft.feed)), self._pad]
-        controls, at, vectors, vectors_at, frames, frames_at, begin = [], [], [], [], [], [], 0
+        ids, controls, at, vectors, vectors_at, frames, frames_at = [], [], [], [], [], [], []
         for draft in drafts:
-            first = len(controls)
+            begin, first = len(ids), len(controls)
+            ids += draft.text
+            ids += draft.feed
             controls += draft.codec
             at += range(begin + draft.bare, begin + len(draft.text))
             if draft.speaker_at is not None:
@@ -141,7 +142,7 @@ class PromptRows:
             if draft.frames_at is not None:
                 frames.append(draft.reference)
                 frames_at += range(first + draft.frames_at, first + draft.frames_at + len(draft.reference))
-            begin += len(draft.text) + len(draft.feed)
+        ids.append(self._pad)
         rows, sent = self._known.rows(ids, self._place, [*controls, *at])
         codecs = self._frames.control(sent[: len(at)])
         if vectors:

@@ -6,7 +6,7 @@ looks at which of the three kinds of voice a request has.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -149,6 +149,17 @@ def _transcript(voice: Cloned) -> str:
     return words
 
 
+@dataclass(frozen=True)
+class Continued:
+    """What follows the head in the prompt of a voice with a reference."""
+
+    text: list[int]
+    codec: list[int]
+    feed: list[int]
+    frames_at: int  # in `codec`
+    known: int  # leading rows that do not depend on the text to be spoken
+
+
 class Qwen3Prompter(Drafter):
     """Fills the Prompter role."""
 
@@ -187,53 +198,39 @@ class Qwen3Prompter(Drafter):
         return draft, LiveRows(arriving, self.text, self._config.text.end)
 
     def _draft(self, start: Opening, body: list[int], mode: TextMode, spoken: int, closed: bool = True) -> Draft:
-        draft = self._ids(start, body, mode)
-        draft = replace(draft, spoken=spoken, closed=closed, embedding=start.embedding, reference=start.codes)
+        """The head, then one of four endings: text whole or streamed, with or without a reference."""
+        ids, control = self._config.text, self._config.control
+        text, codec, speaker_at = self._head(start)
+        shared, frames_at, feed = len(text), None, []
+        if start.codes is not None:
+            ending = self._continued(start, body, mode, len(start.codes))
+            shared, frames_at, feed = shared + ending.known, len(codec) + ending.frames_at, ending.feed
+            text += ending.text
+            codec += ending.codec
+        elif mode == "streamed":
+            text.append(body[0])
+            codec.append(control.begin)
+            feed = body[1:]
+        else:
+            text += [*body, ids.pad]
+            codec += [*[control.pad] * len(body), control.begin]
+        draft = Draft(text, codec, feed, closed, spoken, speaker_at, frames_at, shared, start.embedding, start.codes)
         refuse_too_long(draft, self._config.max_positions)
         return draft
 
-    def _ids(self, start: Opening, body: list[int], mode: TextMode) -> Draft:
-        """The head, then one of four endings: text whole or streamed, with or without a reference."""
-        ids, control = self._config.text, self._config.control
-        head = self._head(start)
-        if start.codes is None and mode == "streamed":
-            return replace(
-                head,
-                text=[*head.text, body[0]],
-                codec=[*head.codec, control.begin],
-                feed=body[1:],
-                shared=len(head.text),
-            )
-        if start.codes is None:
-            text = [*body, ids.pad]
-            codec = [*[control.pad] * len(body), control.begin]
-            return replace(head, text=head.text + text, codec=head.codec + codec, shared=len(head.text))
-        return self._continued(head, start, body, mode, len(start.codes))
-
-    def _continued(self, head: Draft, start: Opening, body: list[int], mode: TextMode, frames: int) -> Draft:
+    def _continued(self, start: Opening, body: list[int], mode: TextMode, frames: int) -> Continued:
         """The talker continues after the last frame of the reference, as if it had spoken the reference itself."""
         ids, control = self._config.text, self._config.control
         text = [*start.transcript, *body]
         reference = [control.begin] * (frames + 1)  # the frames' own rows replace all but the first
         if mode == "whole":
-            codec, frames_at = [control.pad] * len(text) + reference, len(text) + 1
-            text, feed = text + [ids.pad] * len(reference), []
-            known = len(start.transcript)
-        else:
-            codec, frames_at = reference, 1
-            text, feed = text + [ids.pad] * (len(reference) - len(text)), text[len(reference) :]
-            text = text[: len(reference)]
-            known = min(len(start.transcript), len(reference) - 1)
-        return replace(
-            head,
-            text=head.text + text,
-            codec=head.codec + codec,
-            feed=feed,
-            frames_at=len(head.codec) + frames_at,
-            shared=len(head.text) + known,
-        )
+            codec = [control.pad] * len(text) + reference
+            return Continued(text + [ids.pad] * len(reference), codec, [], len(text) + 1, len(start.transcript))
+        first, feed = text[: len(reference)], text[len(reference) :]
+        first += [ids.pad] * (len(reference) - len(first))
+        return Continued(first, reference, feed, 1, min(len(start.transcript), len(reference) - 1))
 
-    def _head(self, start: Opening) -> Draft:
+    def _head(self, start: Opening) -> tuple[list[int], list[int], int | None]:
         """Instruction, role, tag, speaker: what comes before the text in every mode."""
         ids, control = self._config.text, self._config.control
         if start.language is None:
@@ -247,4 +244,4 @@ class Qwen3Prompter(Drafter):
             speaker_at = len(codec)
             codec.append(control.pad)
         text = [*start.instruction, *start.role, *[ids.pad] * len(codec), ids.begin]
-        return Draft(text, [*codec, control.pad], speaker_at=speaker_at)
+        return text, [*codec, control.pad], speaker_at
