@@ -84,7 +84,7 @@ class KnownRows:
         self, ids: Sequence[int], place: Callable[[np.ndarray], Tensor], also: Sequence[int] = ()
     ) -> tuple[Tensor, Tensor]:
         """[N] -> [N, H], a new tensor; and the numbers of `also` on the device, from the same copy."""
-        new = [] if self._places.keys() >= set(ids) else [i for i in dict.fromkeys(ids) if i not in self._places]
+        new = [index for index in dict.fromkeys(ids) if index not in self._places]
         if len(self._places) + len(new) > self._most:  # rare, so start over
             self._places.clear()
             new = list(dict.fromkeys(ids))

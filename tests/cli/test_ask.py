@@ -8,7 +8,6 @@ import pty
 import select
 import shutil
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -30,12 +29,6 @@ Call = Callable[..., Any]
 GOLDEN = thinker_case("text").meta
 SYSTEM, QUESTION = (parts[0] for _, parts in GOLDEN["turns"])
 FIRST = thinker_case("text_cut").meta["text"]
-
-
-@pytest.fixture
-def environment(home: Path) -> dict[str, str]:
-    """Of a process that finds this checkout."""
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
 
 @pytest.fixture(scope="module")
@@ -349,9 +342,9 @@ def test_models_that_cannot_answer(omnitts: Call, model: list[str]) -> None:
     assert "random:omni-thinker" in done.err
 
 
-def test_ctrl_c_stops_an_answer(started: Call, model: list[str], environment: dict[str, str]) -> None:
+def test_ctrl_c_stops_an_answer(started: Call, model: list[str]) -> None:
     long = [*model[:-1], "4096", "--max-tokens", "4000", "--temperature", "1", "--seed", "0"]
-    process = started("ask", *long, "--chat", "talk.jsonl", "hello", env=environment)
+    process = started("ask", *long, "--chat", "talk.jsonl", "hello")
     assert process.stdout.read(1)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=LONG_S)
@@ -361,9 +354,9 @@ def test_ctrl_c_stops_an_answer(started: Call, model: list[str], environment: di
     assert not Path("talk.jsonl").exists()  # neither question nor half an answer
 
 
-def test_a_reader_that_leaves(started: Call, model: list[str], environment: dict[str, str]) -> None:
+def test_a_reader_that_leaves(started: Call, model: list[str]) -> None:
     long = [*model[:-1], "4096", "--max-tokens", "4000", "--temperature", "1", "--seed", "0"]
-    process = started("ask", *long, "hello", env=environment)
+    process = started("ask", *long, "hello")
     assert process.stdout.read(1)
     process.stdout.close()
     assert process.wait(LONG_S) == 141
@@ -376,11 +369,9 @@ def test_a_reader_that_leaves(started: Call, model: list[str], environment: dict
         (("--no-input",), "no question was given, and --no-input is set"),
     ],
 )
-def test_what_a_terminal_cannot_give(
-    arguments: tuple[str, ...], said: str, started: Call, model: list[str], environment: dict[str, str]
-) -> None:
+def test_what_a_terminal_cannot_give(arguments: tuple[str, ...], said: str, started: Call, model: list[str]) -> None:
     ours, theirs = pty.openpty()
-    process = started("ask", *model, *arguments, env=environment, stdin=theirs)
+    process = started("ask", *model, *arguments, stdin=theirs)
     os.close(theirs)
     _, err = process.communicate(timeout=LONG_S)
     os.close(ours)
@@ -388,10 +379,10 @@ def test_what_a_terminal_cannot_give(
     assert said in err.decode()
 
 
-def test_a_conversation_at_a_terminal(started: Call, model: list[str], environment: dict[str, str]) -> None:
+def test_a_conversation_at_a_terminal(started: Call, model: list[str]) -> None:
     ours, theirs = pty.openpty()
     pipes = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
-    process = started("ask", *model, "--max-tokens", "6", "--stats", env=environment, **pipes)
+    process = started("ask", *model, "--max-tokens", "6", "--stats", **pipes)
     os.close(theirs)
     shown = ""
 

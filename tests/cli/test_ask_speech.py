@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -168,9 +167,8 @@ def test_an_empty_answer_is_a_file_without_sound(omnitts: Call, tmp_path: Path) 
 
 
 def test_ctrl_c_keeps_the_speech_so_far(started: Call, model: list[str], home: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     long = [*model[:-1], "4096", "--max-tokens", "3000", "--temperature", "1", "--seed", "0", "--json"]
-    process = started("ask", *long, "-o", "a.wav", "--chat", "talk.jsonl", "hello", env=environment)
+    process = started("ask", *long, "-o", "a.wav", "--chat", "talk.jsonl", "hello")
     while (line := process.stdout.readline()) and b'"sound"' not in line:
         pass
     assert line

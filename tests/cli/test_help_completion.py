@@ -60,7 +60,7 @@ def test_fish_completes_options_and_values(home: Path) -> None:
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m omnitts_cli "$@"\n')
     command.chmod(0o755)
     ask = 'omnitts completion fish | source; complete -C "omnitts say --lo"; complete -C "omnitts say -l f"'
-    environment = {**os.environ, "PATH": f"{home}:{os.environ['PATH']}", "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment = {**os.environ, "PATH": f"{home}:{os.environ['PATH']}"}
     done = subprocess.run(["fish", "-c", ask], capture_output=True, text=True, env=environment)
     assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["--loudness", "fr"], done.stderr
 
