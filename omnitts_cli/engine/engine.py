@@ -31,8 +31,10 @@ from omnitts_cli.request import Failed, Request
 
 News = Chunk | Failed
 
-TOGETHER = 16
-"""Prompts that are drafted and prefilled together; while requests are running, up to half of all that may enter."""
+TOGETHER, BESIDE = 16, 64
+"""The most prompts that are drafted and prefilled together: few while no request is running, so that the device starts
+soon; more beside running requests, when it is busy anyway.
+"""
 
 STOPPED: dict[Stop, Stopped] = {Stop.END: "end", Stop.LIMIT: "limit", Stop.STALL: "stall"}
 
@@ -273,7 +275,7 @@ class Engine:
         # a burst of requests is admitted over several turns, so that the others go on speaking
         idle = not any(record.has_columns for record in self._admitted)
         left = (max(self.plan.admissions, self.plan.burst) if idle else self.plan.admissions) - len(opening)
-        together = TOGETHER if idle else max(TOGETHER, self.plan.admissions // 2)
+        together = TOGETHER if idle else BESIDE
         while True:  # the device works on the prompts of one group while those of the next are drafted
             opened = (one for one in tuple(self._waiting) if self._free and one.speakable and self._open(one))
             group = list(itertools.islice(opened, max(0, min(left, together))))
@@ -406,10 +408,10 @@ class Engine:
             self._waiting.remove(record)
         if before is State.WAITING:
             return
-        with self._frame_stream:
-            self._context.table.live[record.slot].fill_(False)
-            if record.stop in (Stop.RUNNING, Stop.BROKEN):  # its latest frames may hold NaN
-                self._context.cache.clear(record.slot)
+        if record.stop in (Stop.RUNNING, Stop.BROKEN):  # else its last frame has cleared `live`
+            with self._frame_stream:
+                self._context.table.live[record.slot].fill_(False)
+                self._context.cache.clear(record.slot)  # its latest frames may hold NaN
         self._admitted.remove(record)
         self._free.append(record.slot)
 

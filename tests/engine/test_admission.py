@@ -63,6 +63,23 @@ def test_columns_say_what_was_asked() -> None:
             engine.step()
 
 
+def test_a_slot_that_is_free_again_is_not_live() -> None:
+    """Whether its request ended by itself or was cancelled."""
+    engine = engine_of(1)
+    engine.submit(asked(0))
+    engine.step()
+    assert engine.columns(0)["live"]
+    while engine.busy:
+        engine.step()
+    assert not engine.columns(0)["live"]
+    name = engine.submit(asked(1))
+    engine.step()
+    assert engine.columns(0)["live"]
+    engine.cancel(name)
+    engine.step()
+    assert not engine.columns(0)["live"]
+
+
 def test_requests_admitted_in_one_turn_have_columns_of_their_own() -> None:
     engine = engine_of(4, admissions=4)
     numbers = {engine.submit(asked(number)): number for number in (3, 1, 0)}
