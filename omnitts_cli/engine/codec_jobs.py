@@ -183,10 +183,11 @@ class SoundSteps:
 
 MOST = 4
 """The most jobs in flight; more would only queue up and delay urgent ones."""
-FEW = 8
-"""With up to this many requests, the host launches no further frame until all queued jobs with a first sound are done.
-A frame of few rows occupies the whole device, so it would delay them. On an H200 at 20 requests a second, the first
-packet's p95 is 12 ms instead of 17 to 21.
+FEW, SOME = 8, 128
+"""With up to `FEW` requests, the host launches no further frame until all queued jobs with a first sound are done. A
+frame of few rows occupies the whole device, so it would delay them. On an H200 at 20 requests a second, the first
+packet's p95 is 12 ms instead of 17 to 21. With up to `SOME`, the same holds if at least half of the next frame's
+requests wait for their first sound; with more, too much throughput would be lost.
 """
 
 
@@ -281,12 +282,12 @@ class CodecJobs:
         room = plan.frames - record.decoding if self._pads else 0
         return due(record, available, lead_s, plan.chunks, plan.first_chunk, next_s, fixed=plan.fixed_chunks, room=room)
 
-    def collect(self, wait: bool, speaking: int = 0) -> Iterator[Decoded]:
+    def collect(self, wait: bool, speaking: int = 0, running: int = 0) -> Iterator[Decoded]:
         """Yields the sound of finished jobs; with `wait`, of at least one. `speaking`: the number of requests that have
-        a slot. After a job in which at least half of them have ended, jobs without a first sound are left for later, so
-        that waiting requests get slots sooner.
+        a slot; `running`: of those that the next frame would be for. After a job in which at least half of all have
+        ended, jobs without a first sound are left for later, so that waiting requests get slots sooner.
         """
-        while self._jobs and (wait or self._awaited(speaking) or self._jobs[0].fetch.done()):
+        while self._jobs and (wait or self._awaited(speaking, running) or self._jobs[0].fetch.done()):
             wait = False  # one result is enough to go on with
             job = self._jobs.popleft()
             sound, codes = job.fetch.wait(soon=job.awaited)
@@ -298,6 +299,12 @@ class CodecJobs:
             if 0 < speaking <= 2 * ended and not any(other.awaited for other in self._jobs):
                 return
 
-    def _awaited(self, speaking: int) -> bool:
-        few = self._captures and speaking <= FEW
-        return any(job.awaited for job in (self._jobs if few else [self._jobs[0]]))
+    def _awaited(self, speaking: int, running: int) -> bool:
+        if not self._captures:
+            return self._jobs[0].awaited
+        every = speaking <= FEW or (speaking <= SOME and 0 < running <= 2 * self._newcomers())
+        return any(job.awaited for job in (self._jobs if every else [self._jobs[0]]))
+
+    def _newcomers(self) -> int:
+        """The number of requests with a chunk in flight that have no sound yet."""
+        return len({one.record.id for job in self._jobs for one, _ in job.rows if one.record.first_sound is None})

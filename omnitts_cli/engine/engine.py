@@ -351,7 +351,8 @@ class Engine:
     # ---- sound
 
     def _collect_sound(self, wait: bool) -> None:
-        for decoded in self._codec.collect(wait, len(self._admitted)):
+        running = sum(record.runnable for record in self._admitted)
+        for decoded in self._codec.collect(wait, len(self._admitted), running):
             if decoded.record.state is not State.DONE:
                 self._deliver(decoded)
 

@@ -11,7 +11,7 @@ import torch
 from engine_kit import plan_of
 
 from omnitts_cli.devices.cpu import CPUDevice
-from omnitts_cli.engine.codec_jobs import FEW, MOST, CodecJobs
+from omnitts_cli.engine.codec_jobs import FEW, MOST, SOME, CodecJobs
 from omnitts_cli.engine.frame import StepContext
 from omnitts_cli.engine.meter import RequestMeter
 from omnitts_cli.engine.slots import Record, SlotTable, State, Stop
@@ -57,11 +57,13 @@ def test_only_a_few_jobs_are_queued(jobs: CodecJobs) -> None:
     assert launched == [True] * MOST + [False]
 
 
-@pytest.mark.parametrize(("speaking", "found"), [(FEW, 3), (FEW + 1, 0)])
-def test_a_first_sound_is_waited_for_with_those_before_it_where_few_speak(
-    jobs: CodecJobs, speaking: int, found: int
+@pytest.mark.parametrize(
+    ("speaking", "running", "found"), [(FEW, 4, 3), (FEW + 1, 3, 0), (FEW + 1, 2, 3), (SOME, 1, 3), (SOME + 1, 1, 0)]
+)
+def test_a_first_sound_is_waited_for_with_those_before_it_where_few_speak_or_run(
+    jobs: CodecJobs, speaking: int, running: int, found: int
 ) -> None:
-    """Two jobs of others are in front of it, and a fourth one behind; none has ended by itself."""
+    """One newcomer. Two jobs of others are in front of it, and a fourth one behind; none has ended by itself."""
     others = [record(slot, 4, delivered=2, decoding=2) for slot in range(2)]
     for one in others:
         one.first_sound = time.perf_counter()
@@ -71,7 +73,7 @@ def test_a_first_sound_is_waited_for_with_those_before_it_where_few_speak(
     jobs.launch([newcomer])
     jobs.launch([later])
     on_an_accelerator(jobs)
-    assert [one.record for one in jobs.collect(wait=False, speaking=speaking)] == [*others, newcomer][:found]
+    assert [one.record for one in jobs.collect(False, speaking, running)] == [*others, newcomer][:found]
     assert jobs.in_flight == 4 - found
 
 

@@ -79,6 +79,24 @@ def test_first_sounds_of_a_burst_come_sooner_together() -> None:
     assert last() < 0.95 * last(burst=1)
 
 
+def test_first_sounds_do_not_wait_for_the_second_frame_of_newcomers() -> None:
+    """Each of 64 streams sends its next request at once: 12.5 ms, or 14 if the second frame runs beside the codec."""
+    with server() as one:
+        left = 3 * 64
+
+        def again() -> None:
+            nonlocal left
+            if left > 0:
+                left -= 1
+                one.ask(100, again, http=False)
+
+        for _ in range(64):
+            again()
+        one.run()
+        assert len(one.first) == 3 * 64
+        assert sorted(one.first)[96] < 0.0132
+
+
 def test_prompts_beside_running_requests_share_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """At an idle engine, groups of 16; beside others, all that may enter at once."""
     groups: list[int] = []
