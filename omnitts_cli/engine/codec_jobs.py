@@ -300,10 +300,11 @@ class CodecJobs:
                 return
 
     def _awaited(self, speaking: int, running: int) -> bool:
-        if not self._captures:
-            return self._jobs[0].awaited
-        every = speaking <= FEW or (speaking <= SOME and 0 < running <= 2 * self._newcomers())
-        return any(job.awaited for job in (self._jobs if every else [self._jobs[0]]))
+        if self._jobs[0].awaited:
+            return True
+        if not self._captures or not any(job.awaited for job in self._jobs):
+            return False
+        return speaking <= FEW or (speaking <= SOME and 0 < running <= 2 * self._newcomers())
 
     def _newcomers(self) -> int:
         """The number of requests with a chunk in flight that have no sound yet."""

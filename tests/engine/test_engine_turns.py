@@ -41,8 +41,8 @@ def test_the_same_run_twice_is_the_same() -> None:
 
 @pytest.mark.parametrize(("streams", "slots", "measured"), [(1, 64, 48.3), (64, 64, 1200), (128, 256, 1743)])
 def test_the_model_is_about_as_fast_as_an_h200(streams: int, slots: int, measured: float) -> None:
-    found = closed(streams, 1.3, http=False, spread=False, frames=100, slots=slots)
-    assert found.audio_s_per_s == pytest.approx(measured, rel=0.08)
+    found = closed(streams, 4.0, http=False, spread=False, frames=100, slots=slots)  # many rounds
+    assert found.audio_s_per_s == pytest.approx(measured, rel=0.06)
 
 
 def test_with_256_slots_larger_steps_give_more_sound() -> None:
