@@ -30,7 +30,7 @@ _FUNCTION_WORDS = (
 ).split()
 
 
-_PHONEMES = re.compile(r"[ ,.!?ˈˌːAIOQTWYabdfhijklmnpstuvwzæðŋɑɒɔəɐɛɜɡɪɹɾʃʊʌʒʤʧθᵊᵻ]+")
+PHONEMES = re.compile(r"[ ,.!?ˈˌːAIOQTWYabdfhijklmnpstuvwzæðŋɑɒɔəɐɛɜɡɪɹɾʃʊʌʒʤʧθᵊᵻ]+")
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def phonemes(texts: Iterable[str]) -> Iterator[Line]:
     american, british = G2P(oov=False, unk="❓"), G2P(oov=False, unk="❓", british=True)
     for text in texts:
         line = Line(text, *(re.sub(" +", " ", g2p(text)).strip() for g2p in (american, british)))
-        if _PHONEMES.fullmatch(line.american) and _PHONEMES.fullmatch(line.british):
+        if PHONEMES.fullmatch(line.american) and PHONEMES.fullmatch(line.british):
             yield line
 
 

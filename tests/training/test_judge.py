@@ -20,6 +20,7 @@ from omnitts_cli.training.judge import (
     interval,
     judge,
     judge_texts,
+    phonemes,
     runs_away,
     spoken_texts,
     texts_of_all_lengths,
@@ -27,6 +28,7 @@ from omnitts_cli.training.judge import (
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.spoken import SpokenPieces
 from omnitts_cli.training.teacher import SAMPLE_RATE, STYLE, Facts, Spoken, TeacherVoice
+from omnitts_cli.training.texts import PHONEMES
 from omnitts_cli.weights.sums import sha256_of
 
 
@@ -116,6 +118,14 @@ def test_doubt_is_wider_where_sentences_differ() -> None:
     narrow, wide = interval(texts, [even]), interval(texts, [torn])
     assert narrow == {"low": 0.5, "high": 0.5}
     assert wide["low"] < 0.42 and wide["high"] > 0.58
+
+
+def test_the_teacher_can_read_every_sentence_that_is_judged() -> None:
+    """Also the names and rare words of the harder ones."""
+    lines = phonemes(spoken_texts())
+    assert len(lines) == 110 and all(map(PHONEMES.fullmatch, lines))
+    assert lines[0] == "ðə bˈɜɹʧ kənˈu slˈɪd ˌɔn ðə smˈuð plˈæŋks."
+    assert phonemes(["Mr. Okafor has 2 zithers."]) == ["mˈɪstəɹ ˈOkəfˌɔɹ hæz tˈu zˈɪðəɹz."]
 
 
 def test_a_voice_is_judged_by_sentences_of_a_file(
