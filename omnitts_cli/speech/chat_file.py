@@ -40,7 +40,7 @@ class ChatFile:
                 raise cannot_write(path, PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
             if not known:
                 return ChatFile(path)
-            lines = path.read_bytes().decode("utf-8-sig").splitlines()
+            lines = path.read_bytes().decode("utf-8-sig").split("\n")  # splitlines would also cut at U+2028
         except OSError as error:
             raise InputError(f"cannot read conversation {path}: {(error.strerror or str(error)).lower()}") from None
         except UnicodeDecodeError:

@@ -8,14 +8,15 @@ digits and signs themselves, and get the text unchanged unless --normalize is gi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 from typing import Any, Protocol
 
 from omnitts_cli.errors import Notice, UsageError
+from omnitts_cli.text.clean import has_speech
 from omnitts_cli.text.piece import Piece
-from omnitts_cli.text.split import Splitter
+from omnitts_cli.text.split import NEVER_LAST, Splitter
 
 Read = Callable[[str], str]
 
@@ -38,7 +39,8 @@ def parts_of(piece: Piece, longest: int | None) -> list[Piece]:
     splitter = Splitter(largest=longest, pauses=False)
     parts = [part for part in splitter.feed(piece.text) + splitter.flush() if part.speech]
     # a sentence keeps its closing marks together, and only they may lie beyond
-    texts = [part.text[:longest] for part in parts]
+    parts = without_short_end([replace(part, text=part.text[:longest]) for part in parts], longest)
+    texts = [part.text for part in parts]
     written = shares(piece.written, texts) if piece.written else [""] * len(parts)
     return [
         replace(piece, text=text, written=own, gap=part.gap if n else piece.gap)
@@ -46,13 +48,58 @@ def parts_of(piece: Piece, longest: int | None) -> list[Piece]:
     ]
 
 
+def without_short_end(parts: list[Piece], longest: int) -> list[Piece]:
+    """The parts, with the last two divided evenly if the last would be a few words of the same sentence."""
+    if len(parts) < 2 or parts[-1].gap != "none" or len(parts[-1].text) >= longest / 4:
+        return parts
+    joined = replace(parts[-2], text=f"{parts[-2].text} {parts[-1].text}")
+    halves = min(halves_of(joined), key=lambda two: cost_of_cut(*(half.text for half in two)), default=())
+    return [*parts[:-2], *halves] if halves and max(len(half.text) for half in halves) <= longest else parts
+
+
 def read_part(piece: Piece, read: Read, longest: int | None) -> list[tuple[Piece, str]]:
-    """The piece in words; split again if they are too many."""
+    """The piece in words; cut again if they are too many."""
     text = read(piece.text)
     if longest is None or len(text) <= longest * GROWTH:
         return [(piece, text)]
+    return cut_again(piece, text, read, longest)
+
+
+def cut_again(piece: Piece, text: str, read: Read, longest: int) -> list[tuple[Piece, str]]:
+    """Between two written words, so that a number is not cut; but inside a number that is nearly the whole piece."""
+    if len(text) <= longest:
+        return [(piece, text)]
+    cuts = [[(half, read(half.text)) for half in halves] for halves in halves_of(piece)]
+    cuts = [cut for cut in cuts if min(len(words) for _, words in cut) >= longest / 6]
+    if cuts:
+        best = min(cuts, key=lambda cut: cost_of_cut(*(words for _, words in cut)))
+        return [reading for half, words in best for reading in cut_again(half, words, read, longest)]
+    if len(text) <= longest * GROWTH:
+        return [(piece, text)]
     parts = parts_of(replace(piece, text=text, written=piece.as_written), longest)
     return [(part, read(part.text)) for part in parts]
+
+
+def halves_of(piece: Piece) -> Iterator[tuple[Piece, Piece]]:
+    """The piece cut in two at each space between two words, but not between the digits of a number like 10 000."""
+    text = piece.text
+    for place in (space.start() for space in re.finditer(r" (?<!\d )| (?!\d{3}(?!\d))", text)):
+        if not (has_speech(text[:place]) and has_speech(text[place:])):
+            continue
+        halves = [text[:place], text[place + 1 :]]
+        written = shares(piece.written, halves) if piece.written else ["", ""]
+        first, second = (replace(piece, text=half, written=own) for half, own in zip(halves, written, strict=True))
+        yield first, replace(second, gap="none")
+
+
+def cost_of_cut(first: str, second: str) -> float:
+    """How bad a cut is: 0 in the middle, 1 at the ends; less after a comma, more after a word that something must
+    follow."""
+    cost = abs(len(first) - len(second)) / (len(first) + len(second))
+    last = first.rsplit(None, 1)[-1].lower()
+    if last.rstrip(".").endswith((",", ";", ":", "，", "；", "：")):
+        return cost - 0.5
+    return cost + 0.5 * (last.rstrip(".") in NEVER_LAST)
 
 
 def shares(written: str, parts: Sequence[str]) -> list[str]:

@@ -41,11 +41,32 @@ def test_what_words_made_too_long_is_cut_again() -> None:
     parts = readings(piece, plain_letters, 110)
     assert len(parts) > 3 and [part.gap for part, _ in parts] == ["paragraph"] + ["none"] * (len(parts) - 1)
     assert all(len(text) <= 112 for _, text in parts)
-    assert " ".join(part.text for part, _ in parts) == plain_letters(piece.text)
+    assert " ".join(part.as_written for part, _ in parts) == piece.text
+    assert " ".join(text.rstrip(".") for _, text in parts).lower() == plain_letters(piece.text).rstrip(".").lower()
     assert readings(piece, None, 110) == [(piece, piece.text)]
     assert len(readings(piece, plain_letters, None)) == 1
     short = Piece("All 5 of them.", 0, 14)
     assert readings(short, plain_letters, 110) == [(short, "All five of them.")]
+
+
+def test_a_number_is_not_cut() -> None:
+    text = (
+        "After a very long discussion the committee agreed to pay the contractor a total of $4,567,890.12 for the new "
+        "bridge"
+    )
+    price = "four million five hundred sixty seven thousand eight hundred ninety dollars and twelve cents"
+    found = readings(Piece(text, 0, len(text)), plain_letters, 110)
+    assert len(found) > 1 and " ".join(part.text for part, _ in found) == text
+    assert sum(price in words.lower() for _, words in found) == 1
+    assert not any(words.rstrip(".").endswith((" a", " of", " the")) for _, words in found)
+    assert min(len(words) for _, words in found) > 25
+
+
+def test_a_number_with_spaces_is_not_cut() -> None:
+    text = "The town had about 2 345 678 inhabitants and 1 234 567 of them had come from the villages of the valley"
+    parts = [part.text for part, _ in readings(Piece(text, 0, len(text)), plain_letters, 90)]
+    assert len(parts) > 1 and " ".join(parts) == text
+    assert all(any(number in part for part in parts) for number in ("2 345 678", "1 234 567"))
 
 
 def test_subtitles_keep_the_digits_of_a_long_piece() -> None:

@@ -1,6 +1,6 @@
 """The words of an HTML page or an EPUB chapter. Forgiving: nothing in a page can be wrong enough to fail.
 
-Scripts, menus, code blocks and footnotes are not spoken.
+Scripts, menus, form controls, code blocks, footnotes and what a page hides are not spoken.
 """
 
 from __future__ import annotations
@@ -15,7 +15,11 @@ BLOCKS = {
     "p", "div", "h1", "h2", "h3", "h4", "h5", "h6", "li", "ul", "ol", "dl", "dt", "dd", "blockquote", "section",
     "article", "header", "footer", "table", "tr", "figure", "figcaption", "hr", "body", "aside", "main", "pre",
 }  # fmt: skip
-SKIPPED = {"script", "style", "head", "nav", "template", "svg", "math", "rt", "rp", "pre"}
+SKIPPED = {
+    "script", "noscript", "style", "head", "nav", "template", "svg", "math", "rt", "rp", "pre", "select", "datalist",
+    "textarea", "button",
+}  # fmt: skip
+HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
 HEADINGS = {"h1", "h2", "h3", "h4", "h5", "h6"}
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 NOTES = {
@@ -75,10 +79,12 @@ class Reader(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if self._anchors:
             self._mark(attrs)
+        if self._skipped == ["p"] and tag in BLOCKS:
+            self._skipped.clear()  # the next block ends a paragraph, with or without </p>
         if self._skipped:
             if tag == self._skipped[-1]:
                 self._skipped.append(tag)
-        elif tag in SKIPPED or (is_note(attrs) and tag not in VOID):
+        elif tag in SKIPPED or (tag not in VOID and (is_note(attrs) or is_hidden(attrs))):
             self._skipped.append(tag)
             if tag in BLOCKS:
                 self.paragraph()
@@ -93,7 +99,7 @@ class Reader(HTMLParser):
             self._raised = len(self._words)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in SKIPPED and not is_note(attrs):
+        if tag not in SKIPPED and not is_note(attrs) and not is_hidden(attrs):
             self.handle_starttag(tag, attrs)
 
     def handle_endtag(self, tag: str) -> None:
@@ -136,3 +142,13 @@ class Reader(HTMLParser):
 def is_note(attrs: list[tuple[str, str | None]]) -> bool:
     """Whether an element is a footnote, the link to one, or the link back."""
     return any(name in ("epub:type", "role") and NOTES & set((value or "").lower().split()) for name, value in attrs)
+
+
+def is_hidden(attrs: list[tuple[str, str | None]]) -> bool:
+    """Whether a page shows the element to nobody, or not to screen readers."""
+    given = dict(attrs)
+    return (
+        "hidden" in given
+        or (given.get("aria-hidden") or "").strip().lower() == "true"
+        or HIDDEN.search(given.get("style") or "") is not None
+    )

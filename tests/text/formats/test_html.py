@@ -25,6 +25,20 @@ def test_scripts_styles_and_readings_are_skipped() -> None:
     assert texts("<script>x()</script><p>漢<ruby>字<rt>じ</rt></ruby></p><style>p{}</style>") == ["漢字"]
 
 
+def test_what_a_page_hides_is_skipped() -> None:
+    page = (
+        '<p hidden>One.</p><div style="color: red; display: none">Two.</div><p aria-hidden="true">Three.</p>'
+        '<span style="visibility:hidden">Four.</span><p aria-hidden="false" style="display:block">Shown.</p>'
+    )
+    assert texts(page) == ["Shown."]
+    assert texts("<p hidden>One.<p>Shown.<p hidden>Two.<div>Also shown.</div>") == ["Shown.", "Also shown."]
+
+
+def test_form_controls_are_skipped() -> None:
+    page = "Size: <select><option>Small<option>Large</select><button>Buy</button><noscript>No script.</noscript> now."
+    assert texts(page) == ["Size: now."]
+
+
 def test_table_cells_are_separated() -> None:
     assert texts("<table><tr><td>a</td><td>b</td></tr><tr><td>c</td></tr></table>") == ["a, b", "c"]
 
