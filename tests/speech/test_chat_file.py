@@ -59,3 +59,10 @@ def test_two_processes_may_append_to_one_file(tmp_path: Path) -> None:
     for chat in (first, second, first):
         chat.append("x" * 20_000, ANSWER)
     assert [message.role for message in ChatFile.open(path).messages] == ["user", "assistant"] * 3
+
+
+def test_a_message_may_contain_any_line_separator(tmp_path: Path) -> None:
+    path = tmp_path / "talk.jsonl"
+    asked = "one\u2028two\u2029three\x85four\x0cfive\nsix"
+    ChatFile.open(path).append(asked, ANSWER)
+    assert [message.text for message in ChatFile.open(path).messages] == [asked, "yes"]
