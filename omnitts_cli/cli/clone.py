@@ -135,9 +135,13 @@ def keep(voice: Voice, clip: Clip, tts: TTS) -> None:
     """--save-voice."""
     name = str(clip.save_voice)
     if name in tts.engine.model.speakers:
-        console.warning(
-            f"{tts.engine.model.name} has a voice '{name}' too; -v {name} now selects the saved one",
-            hint=f"omnitts voices rm {name}   undoes it",
-        )
+        warn_of_namesake(tts.engine.model.name, name, f"omnitts voices rm {name}")
     path = voice.save(name, consent=clip.consent)
     console.note(f"saved voice '{name}' to {path}")
+
+
+def warn_of_namesake(model: str, name: str, undo: str) -> None:
+    """A saved voice was given the name of one of the model's own."""
+    console.warning(
+        f"{model} has a voice '{name}' too; -v {name} now selects the saved one", hint=f"{undo}   undoes it"
+    )

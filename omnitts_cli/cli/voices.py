@@ -166,6 +166,7 @@ def rename(
         raise UsageError(f"{name} is its name already", hint=f"omnitts voices rename {name} NEW")
     kept = voice_files.save(SavedVoice(voice_files.check_name(new), voice.voice, voice.about))
     path.unlink()
+    warn_of_namesake(new, f"omnitts voices rename {new} {name}")
     console.note(f"renamed {name} to {new}")
     console.record(status="ok", name=new, file=str(kept))
 
@@ -177,6 +178,13 @@ def saved_file(name: str, what: str, hint: str) -> Path:
             if known == name.lower():
                 raise UsageError(f"{known} is a voice of the model {model} and cannot {what}", hint=hint)
     return voice_files.find(name)
+
+
+def warn_of_namesake(name: str, undo: str) -> None:
+    """Where the embedded model has a voice of this name."""
+    for known, _, model in speakers(EMBEDDED):
+        if known == name.lower():
+            clone.warn_of_namesake(model, name, undo)
 
 
 def import_(
@@ -191,9 +199,11 @@ def import_(
             hint=f"omnitts voices save NAME -r {file}",
         )
     voice = voice_files.read(Path(file))
-    kept = voice_files.save(SavedVoice(name or voice.name, voice.voice, voice.about))
-    console.note(f"saved voice '{name or voice.name}' to {kept}")
-    console.record(status="ok", name=name or voice.name, file=str(kept))
+    name = name or voice.name
+    kept = voice_files.save(SavedVoice(name, voice.voice, voice.about))
+    warn_of_namesake(name, f"omnitts voices rm {name}")
+    console.note(f"saved voice '{name}' to {kept}")
+    console.record(status="ok", name=name, file=str(kept))
 
 
 def blend(
@@ -220,6 +230,7 @@ def blend(
         with opened_model(model.model, "base", machine, network, messages) as tts:
             weighted = parts_of_blend(wanted, tts.engine.model)
     path = voice_files.save(voice_files.blend(weighted, name))
+    warn_of_namesake(name, f"omnitts voices rm {name}")
     console.note(f"saved voice '{name}' to {path}")
     console.record(status="ok", name=name, file=str(path))
 

@@ -258,6 +258,21 @@ def test_a_saved_voice_that_hides_one_of_the_model_gets_a_warning(omnitts: Omnit
     assert "warning" not in omnitts("voices", "save", "anna", "-m", "random:toy", "-r", clip).err
 
 
+def test_every_way_to_save_a_voice_warns_if_it_hides_one_of_the_model(omnitts: Omnitts) -> None:
+    saved("a")
+    saved("b")
+    omnitts("voices", "export", "a", "a.voice")
+    for name, arguments in {
+        "emily": ["blend", "emily", "a:1", "b:2"],
+        "hugh": ["import", "a.voice", "--name", "hugh"],
+        "clara": ["rename", "a", "clara"],
+    }.items():
+        done = omnitts("voices", *arguments)
+        assert done.code == 0 and f"tiny has a voice '{name}' too; -v {name} now selects the saved one" in done.err
+    assert "voices rename clara a   undoes it" in done.err
+    assert "warning" not in omnitts("voices", "rename", "b", "c").err
+
+
 def test_a_recording_given_as_a_voice_is_reported(omnitts: Omnitts, clip: str) -> None:
     done = omnitts("voices", "import", clip)
     assert done.code == 3 and f"{clip} is a recording, not a voice file" in done.err
