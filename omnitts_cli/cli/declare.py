@@ -294,10 +294,12 @@ def refuse_idle(options: list[Field], layers: Layers) -> None:
 
 def with_origin(error: OmniError, layers: Layers, options: Iterable[Field]) -> OmniError:
     """The error; if the voice or model in it was not typed, it says where it is set."""
+    from omnitts_cli.settings.layers import set_in
+
     for field in options:
         value, origin = layers.origin(field) if field.name in ("voice", "model") else (None, "typed")
         if origin not in ("typed", "default") and value and f"'{value}'" in error.message:
-            error.message += f" (set in {'the ' * (origin == 'environment')}{origin})"
+            error.message += set_in(origin)
     return error
 
 

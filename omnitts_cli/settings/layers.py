@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from omnitts_cli.errors import OmniError, SettingsError
+from omnitts_cli.errors import OmniError, SettingsError, UsageError
 from omnitts_cli.settings import environment, presets
 from omnitts_cli.settings import file as settings_file
 from omnitts_cli.settings.file import PROJECT_FILE, SettingsFile
@@ -54,7 +54,7 @@ class Layers:
         files = [self._usable(partial(self._file, path, section), Layer(str(path), {})) for path in paths]
         below = [self._usable(self._environment, Layer("environment", {})), *files]
         named = next((layer for layer in [given, *below] if layer.values.get("preset")), None)
-        chosen = [self._usable(partial(self._preset, named.values["preset"]), Layer("preset", {}))] if named else []
+        chosen = [self._usable(partial(self._preset, named), Layer("preset", {}))] if named else []
         self.layers = [given, *chosen, *below] if named is given else [given, *below, *chosen]
 
     def _usable(self, read: Callable[[], T], otherwise: T) -> T:
@@ -91,11 +91,21 @@ class Layers:
     def _file(self, path: Path, section: str) -> Layer:
         return Layer(str(path), read(path).values(section, self._fields, self._own_only))
 
-    def _preset(self, name: str) -> Layer:
-        own = own_presets()
-        preset = own[name] if name in own else presets.load(name, others=own)
+    def _preset(self, named: Layer) -> Layer:
+        """The preset that a layer names."""
+        own, name = own_presets(), named.values["preset"]
+        try:
+            preset = own[name] if name in own else presets.load(name, others=own)
+        except UsageError as error:
+            error.message += set_in(named.origin) if named.origin != "typed" else ""
+            raise
         values = {key: value for key, value in preset.values.items() if key in self._fields}
         return Layer(f"preset {name}", values)
+
+
+def set_in(origin: str) -> str:
+    """For the end of a message about a value that was not typed."""
+    return f" (set in {'the ' * (origin == 'environment')}{origin})"
 
 
 def is_project(path: Path) -> bool:

@@ -77,8 +77,7 @@ class Reader(HTMLParser):
             self.blocks.append(Block(text, level=self._level))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if self._anchors:
-            self._mark(attrs)
+        self._mark(attrs)
         if self._skipped == ["p"] and tag in BLOCKS:
             self._skipped.clear()  # the next block ends a paragraph, with or without </p>
         if self._skipped:
