@@ -70,7 +70,10 @@ class Clip:
         str | None, for_voice("--save-voice", TEXT, "Save the voice for say -v NAME.", "NAME", main=True)
     ] = None
     consent: Annotated[
-        str | None, for_voice("--consent", TEXT, "Who consented, and when; stored with the voice.", "TEXT")
+        str | None,
+        for_voice(
+            "--consent", TEXT, "Who consented, and when; stored with the voice.", "TEXT", needs=("--save-voice",)
+        ),
     ] = None
     check: Annotated[
         bool, for_voice("--check/--no-check", SWITCH, "Check the clip for silence, noise and clipping.")

@@ -42,6 +42,13 @@ def test_clone_speaks_and_keeps_the_voice(omnitts: Omnitts, clip: str) -> None:
     assert omnitts("clone", *TOY, "-r", clip, "Hello.", "-o", "c.wav", "--save-voice", "me").code == 3
 
 
+def test_consent_is_stored_only_with_a_saved_voice(omnitts: Omnitts, clip: str) -> None:
+    done = omnitts("clone", *TOY, "-r", clip, "Hello there.", "-o", "a.wav", "--consent", "I did")
+    assert done.code == 2 and "--consent has no effect without --save-voice" in done.err
+    assert omnitts("voices", "save", "me", *TOY[:2], "-r", clip, "--consent", "I did").code == 0
+    assert omnitts("voices", "show", "me", "--json").json["consent"] == "I did"
+
+
 def test_silence_behind_the_clip_only_when_asked(omnitts: Omnitts, clip: str) -> None:
     save = ["voices", "save", "-m", "random:toy", "-r", clip, "--ref-text", "This is what the clip says, more or less."]
     assert omnitts(*save, "me").code == omnitts(*save, "you", "--ref-pad", "0.5").code == 0

@@ -28,6 +28,7 @@ def ssml_blocks(text: str, name: str, notices: list[str]) -> Iterator[Block]:
         notices.append(
             f"{name}: the words in <{'>, <'.join(sorted(reader.ignored))}> are spoken, the tags have no effect"
         )
+    notices.extend(f"{name}: <break time='{time}'> is cut to {LONGEST_BREAK_S:g} s, the longest" for time in reader.cut)
 
 
 def parse(text: str, name: str) -> Any:
@@ -61,6 +62,7 @@ class Reader:
         self._name = name
         self._words: list[str] = []
         self.ignored: set[str] = set()
+        self.cut: dict[str, None] = {}  # times of breaks that were too long, in order
 
     def paragraph(self) -> Iterator[Block]:
         words = " ".join("".join(self._words).split())
@@ -108,7 +110,10 @@ class Reader:
                 raise InputError(
                     f"{self._name}: <break time='{time[:40]}'> is not a time", hint='time="0.8s" or time="800ms"'
                 )
-            return min(LONGEST_BREAK_S, float(found[1]) / (1000.0 if found[2] == "ms" else 1.0))
+            seconds = float(found[1]) / (1000.0 if found[2] == "ms" else 1.0)
+            if seconds > LONGEST_BREAK_S:
+                self.cut[time.strip()] = None
+            return min(seconds, LONGEST_BREAK_S)
         if strength not in BREAKS:
             raise InputError(f"{self._name}: unknown <break strength='{strength[:40]}'>", hint=", ".join(BREAKS))
         return BREAKS[strength]

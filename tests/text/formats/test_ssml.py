@@ -23,7 +23,11 @@ def test_words_sentences_and_breaks() -> None:
 
 
 def test_breaks_have_a_limit() -> None:
-    assert blocks('<speak><break time="99999s"/></speak>') == [60.0]
+    notices: list[str] = []
+    assert blocks('<speak><break time="99999s"/>a<break time="60s"/>b<break time="99999s"/></speak>', notices) == [
+        60.0, "a", 60.0, "b", 60.0,
+    ]  # fmt: skip
+    assert notices == ["a.ssml: <break time='99999s'> is cut to 60 s, the longest"]
 
 
 BOMB = '<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;&a;">]><speak>&b;</speak>'
