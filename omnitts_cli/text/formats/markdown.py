@@ -14,6 +14,7 @@ FRONT_MATTER = re.compile(
 LARGEST_FRONT_MATTER = 20_000
 FIELD = re.compile(r"\s*$|\s*#|\s*[\w\"'.-]+\s*[:=]|\s+\S|\s*[-\]}]")
 SIMPLE_FIELD = re.compile(r"^([\w-]{1,40})[ \t]*[:=][ \t]*(\S[^\n]*)$", re.MULTILINE)
+LIST_FIELD = re.compile(r"^([\w-]{1,40})[ \t]*:[ \t]*\n((?:[ \t]*-[ \t]+\S[^\n]*(?:\n|\Z))+)", re.MULTILINE)
 FOOTNOTE = re.compile(
     r"^ {0,3}\[\^[^\]\n]{1,80}\]:[^\n]*(?:\n(?:[ \t]+\S[^\n]*|[ \t]*(?=\n[ \t]{4}\S)))*", re.MULTILINE
 )
@@ -58,10 +59,19 @@ def front_matter(text: str) -> re.Match[str] | None:
 
 
 def front_fields(text: str) -> dict[str, str]:
-    """The simple fields of the front matter, such as title and author."""
+    """The simple fields of the front matter, such as title and author. The items of a list are joined by commas."""
     found = front_matter(text)
-    pairs = SIMPLE_FIELD.findall(found["fields"]) if found else []
-    return {name.lower(): value.strip().strip("\"'").strip() for name, value in pairs}
+    fields = found["fields"] if found else ""
+    listed = {name.lower(): re.findall(r"-[ \t]+(\S[^\n]*)", items) for name, items in LIST_FIELD.findall(fields)}
+    simple = {
+        name.lower(): value.strip()[1:-1].split(",") if re.fullmatch(r"\[.*\]\s*", value) else [value]
+        for name, value in SIMPLE_FIELD.findall(fields)
+    }
+    return {name: ", ".join(map(unquoted, values)) for name, values in (listed | simple).items()}
+
+
+def unquoted(value: str) -> str:
+    return value.strip().strip("\"'").strip()
 
 
 def inline_words(tokens: list[Any], lines: bool = False) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from growth import grows_linearly
 
-from omnitts_cli.text.formats.markdown import markdown_blocks
+from omnitts_cli.text.formats.markdown import front_fields, markdown_blocks
 
 
 def texts(source: str) -> list[str]:
@@ -51,6 +51,13 @@ def test_front_matter_is_not_read_aloud() -> None:
     assert texts("+++\ntitle = 'x'\n+++\nWords.") == ["Words."]
     assert texts("---\n\nA rule, then words.\n\n---\n\nMore.") == ["A rule, then words.", "More."], "two rules"
     assert texts("---\ntitle: no end\n") == ["title: no end"]
+
+
+@pytest.mark.parametrize("authors", ["Ann Lee, Bob", '["Ann Lee", Bob]', "\n  - Ann Lee\n  - 'Bob'", "\n- Ann Lee\n- Bob"])
+def test_authors_may_be_a_list(authors: str) -> None:
+    text = f"---\ntitle: 'My doc'\nauthor: {authors}\nlang: en\n---\n\nWords."
+    assert front_fields(text) == {"title": "My doc", "author": "Ann Lee, Bob", "lang": "en"}
+    assert texts(text) == ["Words."]
 
 
 def test_footnotes_and_check_boxes() -> None:
