@@ -153,7 +153,8 @@ def edit(messages: Messages) -> None:
 
 
 for body in (path, show, get, set, unset, edit):
-    app.command(cls=Command)(command(body, tolerant=True))
+    signed = {"ignore_unknown_options": body is set}  # -6 is a value, not an option
+    app.command(cls=Command, context_settings=signed)(command(body, tolerant=True))
 
 
 def warn_of_stronger(field: Field, target: Path) -> None:

@@ -76,6 +76,13 @@ def test_falsy_values_count_as_given(omnitts: Omnitts, home: Path, monkeypatch: 
     assert value(omnitts, "no-clobber") == (False, "environment")
 
 
+def test_a_negative_value_is_set_without_a_separator(omnitts: Omnitts) -> None:
+    assert omnitts("config", "set", "volume", "-6").code == 0
+    assert value(omnitts, "volume")[0] == -6
+    assert "volume '--loud' is not a number" in omnitts("config", "set", "volume", "--loud").err
+    assert omnitts("config", "set", "volume", "3", "--quite").code == 2
+
+
 def test_a_table_is_for_its_command(omnitts: Omnitts, home: Path) -> None:
     user_file(home, 'split = "none"\n[say]\nsplit = "line"\n')
     assert pieces(omnitts) == 2
