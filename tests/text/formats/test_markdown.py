@@ -53,7 +53,9 @@ def test_front_matter_is_not_read_aloud() -> None:
     assert texts("---\ntitle: no end\n") == ["title: no end"]
 
 
-@pytest.mark.parametrize("authors", ["Ann Lee, Bob", '["Ann Lee", Bob]', "\n  - Ann Lee\n  - 'Bob'", "\n- Ann Lee\n- Bob"])
+@pytest.mark.parametrize(
+    "authors", ["Ann Lee, Bob", '["Ann Lee", Bob]', "\n  - Ann Lee\n  - 'Bob'", "\n- Ann Lee\n- Bob"]
+)
 def test_authors_may_be_a_list(authors: str) -> None:
     text = f"---\ntitle: 'My doc'\nauthor: {authors}\nlang: en\n---\n\nWords."
     assert front_fields(text) == {"title": "My doc", "author": "Ann Lee, Bob", "lang": "en"}
