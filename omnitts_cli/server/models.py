@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -53,7 +54,7 @@ class Model:
     error: OmniError | None = None
     active: int = 0  # requests that use it
     used: float = field(default_factory=time.monotonic)
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    loading: asyncio.Task[TTS] | None = None
     live: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
     """Limits utterances whose text is still arriving: they may hold a slot for minutes, so one is left to others."""
 
@@ -135,19 +136,18 @@ class Models:
                       hint=f"served: {served}")  # fmt: skip
 
     async def ready(self, model: Model) -> TTS:
-        """The open model. Several requests for one that is not loaded wait for one loading."""
+        """The open model. Several requests for one that is not loaded wait for one loading, which goes on when they
+        leave: its thread cannot be stopped.
+        """
         tts = model.tts
         if tts is not None and model.state == "ready" and tts.loop.broken is None:
             return tts
-        async with model.lock:
-            if model.tts is not None and model.tts.loop.broken is not None:
-                self.close(model)  # a new engine, once the old one's requests have failed
-            if model.tts is None:
-                async with self._opening:
-                    await self._open(model)
-        assert model.tts is not None
-        model.used = time.monotonic()
-        return model.tts
+        loading = model.loading
+        if loading is None:
+            loading = model.loading = asyncio.create_task(self._opened(model))
+            loading.add_done_callback(partial(forget, model))
+        await asyncio.wait({loading})
+        return loading.result()
 
     async def preload(self, which: str) -> None:
         """Loads none of the models, the first, or all."""
@@ -155,7 +155,13 @@ class Models:
             await self.ready(model)
         self.warm = True
 
-    async def _open(self, model: Model) -> None:
+    async def _opened(self, model: Model) -> TTS:
+        if model.tts is not None:
+            self.close(model)  # a new engine, once the old one's requests have failed
+        async with self._opening:
+            return await self._open(model)
+
+    async def _open(self, model: Model) -> TTS:
         model.state, model.error = "loading", None
         while True:
             try:
@@ -180,9 +186,10 @@ class Models:
         model.kinds = model.speech.kinds
         model.tts.loop.after_step = self._hub.flush
         model.live = asyncio.Semaphore(max(1, model.tts.engine.plan.slots - 1))
-        model.state = "ready"
+        model.state, model.used = "ready", time.monotonic()
         gc.collect()
         gc.freeze()
+        return model.tts
 
     def _load_and_warm(self, model: Model) -> TTS:
         tts = self._load(model)
@@ -200,9 +207,16 @@ class Models:
     def unload_idle(self, after_s: float) -> None:
         """Closes models that nobody has used for a while."""
         for model in self.loaded:
-            opening = model.lock.locked() or self._opening.locked()
-            if not model.active and not opening and time.monotonic() - model.used > after_s:
+            if not model.active and not self._opening.locked() and time.monotonic() - model.used > after_s:
                 self._tell(f"unloading {model.name}: idle for {after_s:g} s")
+                self.close(model)
+
+    def end(self) -> None:
+        """Closes all models. Nobody waits for one that is being loaded."""
+        for model in self.all:
+            if model.loading is not None:
+                model.loading.cancel()
+            if model.tts is not None:
                 self.close(model)
 
     def close(self, model: Model) -> None:
@@ -214,6 +228,13 @@ class Models:
         del tts
         gc.unfreeze()
         gc.collect()
+
+
+def forget(model: Model, loading: asyncio.Task[TTS]) -> None:
+    """A loading has ended. Its error is for those who wait for it; nobody may."""
+    model.loading = None
+    if not loading.cancelled():
+        loading.exception()
 
 
 def introduce(model: Model, tts: TTS, device: str, dtype: str) -> None:

@@ -94,9 +94,7 @@ class Server:
             for task in (*tasks, loading):
                 task.cancel()
             await self.state.clips.close()
-            for model in models.all:
-                if model.tts is not None:
-                    models.close(model)
+            models.end()
 
     async def drain(self, server: uvicorn.Server, stop: Stop) -> int:
         """Lets running requests end. Returns the exit code."""

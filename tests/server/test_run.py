@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import http.client
 import json
 import os
@@ -12,6 +14,7 @@ import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,9 +22,12 @@ from patience import LONG_S, eventually, first_sound_only
 from serving import Running
 
 from omnitts_cli.engine.engine import Engine
-from omnitts_cli.errors import DeviceError
+from omnitts_cli.errors import DeviceError, ModelError
 from omnitts_cli.server import listen
+from omnitts_cli.server import models as server_models
 from omnitts_cli.server import state as server_state
+from omnitts_cli.server.hub import Hub
+from omnitts_cli.server.models import Model, Models, planned
 from omnitts_cli.speech import load
 
 LONG = {"ignore_eos": True, "max_new_tokens": 1400}
@@ -175,6 +181,48 @@ def test_an_idle_model_is_unloaded_and_comes_back(serve: Any) -> None:
     eventually(lambda: model.state == "unloaded")
     assert running.request("GET", "/v1/models").json["data"][0]["state"] == "unloaded"
     assert running.speech().status == 200
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_client_that_leaves_a_loading_does_not_let_another_begin(
+    fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both would be fitted into the same free memory."""
+    go, begun = threading.Event(), list[str]()
+    monkeypatch.setattr(server_models, "warm_up", lambda tts: None)
+
+    def opened(model: Model) -> Any:
+        begun.append(model.name)
+        assert go.wait(LONG_S)
+        if fails:
+            raise ModelError("no such weights")
+        about = SimpleNamespace(kinds=frozenset({"named"}))
+        return SimpleNamespace(engine=SimpleNamespace(model=about, plan=SimpleNamespace(slots=2)),
+                               loop=SimpleNamespace(broken=None))  # fmt: skip
+
+    async def work() -> list[Any]:
+        unseen: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: unseen.append(context))
+        models = Models(planned(("random:toy", "random:TOY")), Hub(), opened)
+        first, second = models.all
+        leaving = asyncio.create_task(models.ready(first))
+        await asyncio.to_thread(eventually, lambda: begun)
+        leaving.cancel()
+        await asyncio.wait({leaving})
+        others = [asyncio.create_task(models.ready(model)) for model in (first, second)]
+        await asyncio.sleep(0.02)
+        found = (list(begun), first.state)
+        others.pop(0).cancel()
+        go.set()
+        assert found == (["random:toy"], "loading")
+        await asyncio.wait(others)
+        assert begun == ["random:toy", "random:TOY"]
+        assert {first.state, second.state} == {"failed" if fails else "ready"} and first.loading is None
+        assert isinstance(others[0].exception(), ModelError) is fails
+        gc.collect()
+        return unseen
+
+    assert asyncio.run(work()) == []
 
 
 def test_the_metrics_count(server: Running) -> None:
