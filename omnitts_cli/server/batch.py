@@ -7,11 +7,11 @@ import base64
 from dataclasses import dataclass, replace
 from typing import Any
 
-from omnitts_cli.server.body import Gone, Receive, Scope, Send, read_json
+from omnitts_cli.server.body import Receive, Scope, Send, read_json
 from omnitts_cli.server.catalogue import json_answer
 from omnitts_cli.server.fields import asked_of
 from omnitts_cli.server.problems import Problem, described, invalid
-from omnitts_cli.server.speak import begin, watched
+from omnitts_cli.server.speak import begin, check, watched
 from omnitts_cli.server.speech import made, reason, report, stream_of, times, usage
 from omnitts_cli.server.state import State
 
@@ -34,16 +34,15 @@ class Batch:
         client, left = scope["omnitts.client"], Room(LARGEST_ANSWER)
         with self.state.call(client, scope.get("omnitts.transport")) as call, watched(call, receive):
             work = [asyncio.ensure_future(self._item(client, n, values, item, left)) for n, item in enumerate(items)]
-            gone = asyncio.ensure_future(call.news.wait())  # the client has disconnected
+            ended = asyncio.ensure_future(call.news.wait())  # the client has disconnected, or a limit is reached
             try:
                 everything = asyncio.ensure_future(asyncio.wait(work))
-                await asyncio.wait({everything, gone}, return_when=asyncio.FIRST_COMPLETED)
-                if call.gone:
-                    raise Gone
+                await asyncio.wait({everything, ended}, return_when=asyncio.FIRST_COMPLETED)
+                check(call)
                 call.first_sound = call.began
                 results = [one.result() for one in work]
             finally:
-                for task in (*work, gone):
+                for task in (*work, ended):
                     task.cancel()
             succeeded = sum(result["status"] == "success" for result in results)
             start, body = json_answer(

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import base64
+from typing import Any
 
+import pytest
+from patience import eventually, first_sound_only
 from serving import Running
 
+from omnitts_cli.server import state as server_state
+
 PATH = "/v1/audio/speech/batch"
+LONG = {"ignore_eos": True, "max_new_tokens": 1400}
 
 
 def test_items_are_what_single_requests_give(server: Running) -> None:
@@ -41,3 +47,13 @@ def test_items_have_notices_and_times(server: Running) -> None:
     first, second = server.request("POST", PATH, {"items": items, "seed": 7, "response_format": "pcm"}).json["results"]
     assert first["notices"] == ["[pause:90s] is cut to 60 s, the longest pause"] and "sentences" not in first
     assert second["notices"] == [] and [one["text"] for one in second["sentences"][0]["words"]] == ["One", "word."]
+
+
+def test_a_batch_that_takes_too_long_is_503(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_state, "SWEEP_S", 0.02)
+    running = serve(request_timeout=0.1)
+    engine = running.state.models.all[0].tts.engine
+    with first_sound_only(engine):
+        answer = running.request("POST", PATH, {"items": [{"input": "Hello.", **LONG}]})
+    assert answer.status == 503 and answer.json["error"]["code"] == "request_timeout"
+    eventually(lambda: not engine.busy and not running.state.calls)
