@@ -106,8 +106,9 @@ class Clips:
         self._running += 1
         process = None
         try:
-            process = self._spare or await start()
-            self._spare = None
+            process, self._spare = self._spare, None
+            if process is None:
+                process = await start()
             if self._starting is None or self._starting.done():
                 self._starting = asyncio.create_task(self.prepare())
             out, _ = await asyncio.wait_for(process.communicate(data), DECODE_S)
@@ -170,7 +171,10 @@ def opened(data: bytes, model: Model) -> Voice:
 
 def fetch(url: str, hosts: frozenset[str], largest: int) -> bytes:
     """The bytes behind an https URL of an allowed host that has a public address. Redirects are not followed."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise invalid("ref_audio", "ref_audio is not an https URL") from None
     host = (parts.hostname or "").lower()
     if parts.scheme != "https" or not host or parts.username or parts.password:
         raise invalid("ref_audio", "ref_audio is not an https URL")

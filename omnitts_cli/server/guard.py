@@ -125,8 +125,12 @@ class Guard:
         if not origin or origin in self.origins or method in ("GET", "HEAD"):
             return
         host = header(scope, b"host").lower()
-        parts = urlsplit(origin)
-        if parts.scheme not in ("http", "https") or parts.netloc.lower() != host:
+        try:
+            parts = urlsplit(origin)
+            own = parts.scheme in ("http", "https") and parts.netloc.lower() == host
+        except ValueError:
+            own = False
+        if not own:
             raise Problem(403, f"pages from '{origin[:80]}' may not use this server", code="origin_not_allowed",
                           hint="--cors-origin ORIGIN")  # fmt: skip
 

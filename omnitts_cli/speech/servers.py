@@ -42,12 +42,12 @@ class Address:
     @staticmethod
     def of(url: str, option: str = "--url") -> Address:
         """Returns the address in a URL; `option` is its name in messages."""
-        parts = urlsplit(url if "://" in url else f"http://{url}")
         example = f"{option} http://127.0.0.1:8000"
         try:
+            parts = urlsplit(url if "://" in url else f"http://{url}")
             port = parts.port
         except ValueError:
-            raise UsageError(f"{option} {url[:80]} has an invalid port", hint=example) from None
+            raise UsageError(f"{option} {url[:80]} has an invalid host or port", hint=example) from None
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise UsageError(f"{option} {url[:80]} is not an http URL", hint=example)
         if parts.username or parts.password or parts.query:

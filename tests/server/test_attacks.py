@@ -195,6 +195,7 @@ FOREIGN = [
     "http://127.0.0.1:1",
     "file://",
     "http://localhost@evil.example",
+    "http://[",
 ]
 
 

@@ -35,7 +35,16 @@ def test_addresses(url: str, expected: tuple[Any, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["ftp://h", "http://", "http://h:port", "http://u:secret@h", "http://h/?key=secret", "http://h:99999"]
+    "url",
+    [
+        "ftp://h",
+        "http://",
+        "http://h:port",
+        "http://u:secret@h",
+        "http://h/?key=secret",
+        "http://h:99999",
+        "http://[::1",
+    ],
 )
 def test_addresses_that_are_none_are_refused_without_telling_secrets(url: str) -> None:
     with pytest.raises(UsageError) as caught:
