@@ -10,6 +10,8 @@ import asyncio
 import json
 import time
 from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +21,7 @@ from omnitts_cli.server.encode import Encoding
 from omnitts_cli.server.fields import Asked, asked_of
 from omnitts_cli.server.guard import SUBPROTOCOL
 from omnitts_cli.server.problems import Problem, answer, described, invalid
-from omnitts_cli.server.speak import begin, chunks
+from omnitts_cli.server.speak import begin, check, chunks
 from omnitts_cli.server.speech import encoder, facts, note_first_sound, report
 from omnitts_cli.server.state import Call, State
 from omnitts_cli.text.clean import Cleaner
@@ -276,8 +278,7 @@ class Session:
             outcome = "error"
             try:
                 await begin(self.state, call, utterance.asked, live=True)
-                assert call.model is not None
-                async with call.model.live:
+                async with place(call, utterance):
                     utterance.stream = call.stream
                     if utterance.cancelled:
                         utterance.cancel()
@@ -290,6 +291,28 @@ class Session:
             finally:
                 report(self.state, call, utterance.asked, outcome)
         return 1
+
+
+@asynccontextmanager
+async def place(call: Call, utterance: Utterance) -> AsyncIterator[None]:
+    """Holds one of the model's live places. An utterance that is cancelled while it waits needs none."""
+    assert call.model is not None
+    live = call.model.live
+    waiting = asyncio.ensure_future(live.acquire())
+    try:
+        while not waiting.done() and not utterance.cancelled:
+            call.news.clear()
+            check(call)
+            ended = asyncio.ensure_future(call.news.wait())
+            try:
+                await asyncio.wait({waiting, ended}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                ended.cancel()
+        check(call)
+        yield
+    finally:
+        if not waiting.cancel():
+            live.release()
 
 
 def error_message(error: Exception) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -181,6 +182,28 @@ def test_a_client_that_goes_before_the_first_answer_frees_its_slot(server: Runni
     assert submitted == [1] and not server.state.calls
     eventually(lambda: not engine.busy)
     assert " 499 " in server.lines[-1]
+
+
+def test_an_utterance_that_waits_for_a_place_can_be_cancelled_and_ends_in_time(
+    client: ClientConnection, server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = asyncio.Semaphore(0)
+    monkeypatch.setattr(server.state.models.all[0], "live", places)
+    tell(client, "session.config", response_format="pcm")
+    tell(client, "input.text", text="Hello.")
+    eventually(lambda: any(call.stream for call in server.state.calls))
+    tell(client, "response.cancel")
+    done = next(one for one in answers(client)[0] if one["type"] == "audio.done")
+    assert done["cancelled"] and done["total_bytes"] == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(server.state, "options", replace(server.state.options, request_timeout=0.05))
+        tell(client, "input.text", text="Hello.")
+        assert answers(client)[0][0]["code"] == "request_timeout"
+    server.on_loop(places.release)
+    tell(client, "input.text", text="Hello.")
+    tell(client, "input.done")
+    assert answers(client)[1]
+    eventually(lambda: not places.locked())
 
 
 def test_the_key_may_be_a_subprotocol(serve: Any) -> None:
