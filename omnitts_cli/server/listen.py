@@ -17,6 +17,10 @@ BACKLOG = 1024
 USER_TIMEOUT_MS = 30_000
 
 
+class Local(socket.socket):
+    """A Unix socket whose file is ours to remove; that of a socket from systemd is not."""
+
+
 def tcp(host: str, port: int) -> socket.socket:
     """A listening TCP socket."""
     name = host.strip("[]")
@@ -55,7 +59,7 @@ def unix(path: Path, *, ours: bool) -> socket.socket | None:
         if ours:
             return None
         raise DeviceError(f"another server listens on {path}", hint="--socket off   or   --socket PATH")
-    found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    found = Local(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         if ours:
             path.parent.mkdir(mode=0o700, exist_ok=True)

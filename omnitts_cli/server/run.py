@@ -99,6 +99,7 @@ class Server:
     async def drain(self, server: uvicorn.Server, stop: Stop) -> int:
         """Lets running requests end. Returns the exit code."""
         self.state.draining = True
+        removed(self.sockets)
         for one in server.servers:
             one.close()
         for connection in list(server.server_state.connections):
@@ -176,9 +177,15 @@ def opened(options: Serving) -> list[socket.socket]:
 
 def closed(sockets: list[socket.socket]) -> None:
     """Closes the sockets and removes the Unix ones."""
+    removed(sockets)
     for one in sockets:
         with suppress(OSError):
-            name = one.getsockname()
             one.close()
-            if isinstance(name, str) and name:
-                os.unlink(name)
+
+
+def removed(sockets: list[socket.socket]) -> None:
+    """Removes the files of our Unix sockets. A closed one has none: another server may listen at its path."""
+    for one in sockets:
+        if isinstance(one, listen.Local):
+            with suppress(OSError):
+                os.unlink(one.getsockname())

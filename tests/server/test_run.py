@@ -23,11 +23,13 @@ from serving import Running
 
 from omnitts_cli.engine.engine import Engine
 from omnitts_cli.errors import DeviceError, ModelError
-from omnitts_cli.server import listen
+from omnitts_cli.server import listen, run
 from omnitts_cli.server import models as server_models
 from omnitts_cli.server import state as server_state
+from omnitts_cli.server.guard import Guard
 from omnitts_cli.server.hub import Hub
 from omnitts_cli.server.models import Model, Models, planned
+from omnitts_cli.settings.commands import Serving
 from omnitts_cli.speech import load
 
 LONG = {"ignore_eos": True, "max_new_tokens": 1400}
@@ -319,3 +321,23 @@ def test_sockets_meant_for_another_process_are_left_alone(monkeypatch: pytest.Mo
     monkeypatch.setenv("LISTEN_FDS", "1")
     monkeypatch.setenv("LISTEN_PID", str(os.getpid() + 1))
     assert listen.from_systemd() == []
+
+
+def test_a_server_that_ends_removes_its_own_unix_socket_only(tmp_path: Path) -> None:
+    """Not one of systemd, and not that of the next server at the same path."""
+    path, other = tmp_path / "ours", tmp_path / "systemd"
+    ours = listen.unix(path, ours=False)
+    assert ours is not None
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as given:
+        given.bind(str(other))
+        sockets = [ours, listen.prepared(given)]
+        serving = Serving(model=("random:toy",), preload="none")
+        server = run.Server(serving, Guard(), [], lambda model: None, sockets, lambda: server.stop())  # type: ignore[arg-type, return-value]
+        assert asyncio.run(server.serve()) == 0
+        assert not path.exists() and other.exists()
+        following = listen.unix(path, ours=False)
+        run.closed(sockets)
+        assert path.exists() and other.exists()
+    assert following is not None
+    run.closed([following])
+    assert not path.exists()
