@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
 import json
 import os
 import shlex
@@ -224,7 +225,8 @@ class Table(LineFile):
 
     def read(self, offset: int, length: int) -> dict[str, Any]:
         text = self.bytes_at(offset, length).decode("utf-8", "surrogateescape")
-        row = next(csv.reader(text.splitlines(keepends=True), delimiter=self._delimiter, strict=True))
+        lines = io.StringIO(text, newline="\n")  # cut as `lines` does: a text may hold other separators of lines
+        row = next(csv.reader(lines, delimiter=self._delimiter, strict=True))
         found = self._fields(row)
         if isinstance(found, RowError):
             raise found

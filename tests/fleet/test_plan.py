@@ -56,6 +56,19 @@ def test_quoted_fields_over_several_lines_are_found_again(home: Path) -> None:
     assert plan.row(1).tags == {"x": 1} and plan.rows["line"].tolist() == [2, 5, 6]
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".tsv"])
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_a_text_with_other_separators_of_lines_is_whole(home: Path, suffix: str, quote: str) -> None:
+    comma = {".csv": ",", ".tsv": "\t"}[suffix]
+    texts = [f"One.{mark}Two." for mark in "\u2028\u2029\x85\x0b\x0c\x1c\x1d\x1e"]
+    rows = [f"r{n}{comma}{quote}{text}{quote}\n" for n, text in enumerate(texts)]
+    Path(f"m{suffix}").write_bytes("".join([f"id{comma}text\n", *rows]).encode())
+    source = open_manifest(f"m{suffix}", None, Path(), None, False).source
+    raws = list(source.rows())
+    assert [raw.values for raw in raws] == [{"id": f"r{n}", "text": text} for n, text in enumerate(texts)]
+    assert [source.read(raw.offset, raw.length) for raw in raws] == [raw.values for raw in raws]
+
+
 @pytest.mark.parametrize("line", ['a,"open', "a,x,y", '"a"b,x'])
 def test_a_broken_row_of_a_table_does_not_take_others_along(home: Path, line: str) -> None:
     Path("m.csv").write_text(f"id,text\nfirst,One.\n{line}\n")
