@@ -171,6 +171,7 @@ class Check:
         row = self._rules.row(raw.values, self._count, raw.line)
         try:
             key, _ = self._keys.of(row)
+            model = self._model(row)
         except RowError as error:
             error.id = row.id
             raise
@@ -179,13 +180,13 @@ class Check:
         expected = estimated_s(row.text) / (row.speed or self._speed)
         folder = 0 if self._naming.flat else int(path[:2], 16)
         return (np.frombuffer(key, "<u8"), name_hash(path), raw.offset, raw.length, expected, raw.line,
-                self._model(row), 0, folder, 0)  # fmt: skip
+                model, 0, folder, 0)  # fmt: skip
 
     def _model(self, row: Row) -> int:
         name = self._keys.model(row)
         if name not in self._models:
             if len(self._models) >= MOST_MODELS:
-                raise RowError(f"more than {MOST_MODELS} models in one manifest", id=row.id)
+                raise RowError(f"more than {MOST_MODELS} models in one manifest")
             self._models.append(name)
         return self._models.index(name)
 

@@ -122,6 +122,15 @@ def test_names_that_meet(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert bad[4] == "the id 'a' is already in line 1" and bad[6] == "the id 'A' is already in line 2"
 
 
+def test_a_row_of_one_model_too_many_is_bad(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plans, "MOST_MODELS", 1)
+    rows = [{"id": id, "text": "Hi.", "model": model} for id, model in (("a", "x"), ("b", "y"), ("c", "x"), ("c", "x"))]
+    plan = planned(written(rows))
+    assert plan.rows["state"].tolist() == [0, BAD, 0, BAD]
+    bad = {row["id"]: row["message"] for row in plan.bad_rows()}
+    assert bad == {"b": "more than 1 models in one manifest", "c": "the id 'c' is already in line 3"}
+
+
 def test_an_unknown_field_names_its_line(home: Path) -> None:
     with pytest.raises(InputError, match="line 3: unknown field 'texte'") as raised:
         planned(written([{"text": "a"}, {"text": "b"}, {"texte": "c"}]))
