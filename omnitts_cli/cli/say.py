@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,12 +85,16 @@ def refuse_contradictions(output: Results) -> None:
 
 
 def outputs_of(folder: Path, texts: Sequence[TextIn], output: Results) -> Iterator[Results]:
-    """A sound file in the folder for each input, of its name; two of one name are numbered."""
-    taken: Counter[str] = Counter()
+    """A sound file in the folder for each input, of its name; a name that is taken gets a number.
+
+    Names that differ only by case are one, as on the disks of macOS and Windows.
+    """
+    taken: set[str] = set()
     for text in texts:
         stem = "speech" if text.file in ((), ("-",)) else Path(text.file[0]).stem
-        taken[stem] += 1
-        name = stem if taken[stem] == 1 else f"{stem}-{taken[stem]}"
+        names = chain([stem], (f"{stem}-{number}" for number in count(2)))
+        name = next(one for one in names if one.casefold() not in taken)
+        taken.add(name.casefold())
         yield replace(output, output=str(folder / f"{name}.{output.format or 'wav'}"), play=False)
 
 

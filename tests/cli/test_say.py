@@ -595,6 +595,17 @@ def test_a_folder_takes_one_file_per_input(omnitts: Omnitts) -> None:
     assert len(list(Path("out").iterdir())) == 3
 
 
+def test_each_input_has_a_file_of_its_own(omnitts: Omnitts) -> None:
+    """Also where an input has the name that another one gets, and on disks that do not tell Y from y."""
+    names = ["x/a.txt", "y/a.txt", "a-2.txt", "z/A.txt"]
+    for name in names:
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text("Hello.")
+    inputs = [word for name in names for word in ("-f", name)]
+    done = omnitts("say", *TOY, *inputs, "-O", "out", "--json")
+    assert [Path(one["output"]).name for one in done.objects] == ["a.wav", "a-2.wav", "a-2-2.wav", "A-3.wav"]
+
+
 def test_the_same_seed_is_the_same_speech_however_it_is_made(omnitts: Omnitts) -> None:
     """In a file, a pipe, any number of sentences together; twice. Within one 16-bit step."""
     text = "One sentence is here. Then comes another one. And here is the third of them."
