@@ -234,7 +234,7 @@ def in_words(summary: Summary, plan: Plan, checks: Verification, picture: bool) 
             rows.append(("mean word error rate", f"{summary.wer_sum / summary.checked:.3f}"))
     if pace.done and pace.audio_s:
         rows += [
-            ("this run: rows", f"{pace.done:,} spoken, {pace.copied:,} copied"),
+            ("this run: rows", f"{pace.done - pace.failed:,} spoken, {pace.copied:,} copied"),
             ("this run: time", duration(pace.wall_s)),
             ("this run: speed", f"{pace.audio_s / pace.wall_s:.1f}× realtime"),
             ("this run: RTF", f"{pace.wall_s / pace.audio_s:.4f}"),
