@@ -21,6 +21,7 @@ SKIPPED = {
 }  # fmt: skip
 HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
 HEADINGS = {"h1", "h2", "h3", "h4", "h5", "h6"}
+WHOLE = {"html", "body"}  # a script may show them later
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 NOTES = {
     "noteref", "footnote", "footnotes", "endnote", "endnotes", "rearnote", "rearnotes", "backlink", "doc-noteref",
@@ -83,7 +84,7 @@ class Reader(HTMLParser):
         if self._skipped:
             if tag == self._skipped[-1]:
                 self._skipped.append(tag)
-        elif tag in SKIPPED or (tag not in VOID and (is_note(attrs) or is_hidden(attrs))):
+        elif tag in SKIPPED or (tag not in VOID and (is_note(attrs) or (tag not in WHOLE and is_hidden(attrs)))):
             self._skipped.append(tag)
             if tag in BLOCKS:
                 self.paragraph()

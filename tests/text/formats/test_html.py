@@ -31,6 +31,7 @@ def test_what_a_page_hides_is_skipped() -> None:
         '<span style="visibility:hidden">Four.</span><p aria-hidden="false" style="display:block">Shown.</p>'
     )
     assert texts(page) == ["Shown."]
+    assert texts('<body style="display:none"><p>Shown by a script.</p></body>') == ["Shown by a script."]
     assert texts("<p hidden>One.<p>Shown.<p hidden>Two.<div>Also shown.</div>") == ["Shown.", "Also shown."]
 
 
