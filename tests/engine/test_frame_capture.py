@@ -29,16 +29,24 @@ def test_sizes() -> None:
 
 
 def test_captured_is_eager(captured: Engine) -> None:
-    """Every kind of voice, greedy and sampled, in every bucket, twice, among different neighbours."""
-    buckets = set()
-    launch = captured._frames.launch
-    captured._frames.launch = lambda slots, last: (buckets.add(len(slots)), launch(slots, last))[1]
-    for requests in (requests_of(12), requests_of(12)[::-1]):
-        over = speak(requests, engine=captured)
-        for request in requests:
+    """Every kind of voice, greedy and sampled, in every bucket, three times, among different neighbours. Each frame is
+    one replay."""
+    device, launch = captured.device, captured._frames.launch
+    frames: list[tuple[int, int]] = []  # the slots of each, and its replays
+
+    def counted(slots: list[int], last: Any) -> Any:
+        before = device.replays
+        launched = launch(slots, last)
+        frames.append((len(slots), device.replays - before))
+        return launched
+
+    captured._frames.launch = counted
+    requests = requests_of(12)
+    for order in (requests, requests[::-1], requests[6:] + requests[:6]):
+        over = speak(order, engine=captured)
+        for request in order:
             same(solo(request), over[request.id])
-    assert buckets == {1, 2, 3, 4, 5}
-    device = captured.device
+    assert {slots for slots, _ in frames} == {1, 2, 3, 4, 5} and {replays for _, replays in frames} == {1}
     assert device.graphs == 5 + 2 + 3 * 4 and device.replays > 300
 
 
