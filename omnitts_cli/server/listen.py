@@ -18,7 +18,7 @@ USER_TIMEOUT_MS = 30_000
 
 
 class Local(socket.socket):
-    """A Unix socket whose file is ours to remove; that of a socket from systemd is not."""
+    """A Unix socket that this server made, so it removes the file. systemd removes the files of its own sockets."""
 
 
 def tcp(host: str, port: int) -> socket.socket:

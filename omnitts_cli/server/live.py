@@ -295,7 +295,7 @@ class Session:
 
 @asynccontextmanager
 async def place(call: Call, utterance: Utterance) -> AsyncIterator[None]:
-    """Holds one of the model's live places. An utterance that is cancelled while it waits needs none."""
+    """Waits for one of the model's live places and holds it. A cancelled utterance stops waiting."""
     assert call.model is not None
     live = call.model.live
     waiting = asyncio.ensure_future(live.acquire())

@@ -212,7 +212,7 @@ class Models:
                 self.close(model)
 
     def end(self) -> None:
-        """Closes all models. Nobody waits for one that is being loaded."""
+        """Closes all models and stops waiting for those that are being loaded."""
         for model in self.all:
             if model.loading is not None:
                 model.loading.cancel()
@@ -231,7 +231,7 @@ class Models:
 
 
 def forget(model: Model, loading: asyncio.Task[TTS]) -> None:
-    """A loading has ended. Its error is for those who wait for it; nobody may."""
+    """Clears a load that has ended. Its error is read here, as asyncio reports errors that no request has read."""
     model.loading = None
     if not loading.cancelled():
         loading.exception()

@@ -184,7 +184,7 @@ def closed(sockets: list[socket.socket]) -> None:
 
 
 def removed(sockets: list[socket.socket]) -> None:
-    """Removes the files of our Unix sockets. A closed one has none: another server may listen at its path."""
+    """Removes the files of the Unix sockets that this server made. A closed socket no longer knows its path."""
     for one in sockets:
         if isinstance(one, listen.Local):
             with suppress(OSError):

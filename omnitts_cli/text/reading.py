@@ -93,8 +93,7 @@ def halves_of(piece: Piece) -> Iterator[tuple[Piece, Piece]]:
 
 
 def cost_of_cut(first: str, second: str) -> float:
-    """How bad a cut is: 0 in the middle, 1 at the ends; less after a comma, more after a word that something must
-    follow."""
+    """How bad a cut is: 0 in the middle, 1 at the ends; less after a comma, more after a word like "the" or "of"."""
     cost = abs(len(first) - len(second)) / (len(first) + len(second))
     last = first.rsplit(None, 1)[-1].lower()
     if last.rstrip(".").endswith((",", ";", ":", "，", "；", "：")):

@@ -329,7 +329,7 @@ def spoken_texts() -> list[str]:
 
 
 def _all(teacher: Teacher, lines: list[str], voice: TeacherVoice) -> list[Spoken]:
-    """A few at a time: on a CPU, eight take 1.4 times as long as twice four, and all take gigabytes of memory."""
+    """A few at a time: on a CPU, eight together take 1.4 times as long as two groups of four, and need more memory."""
     few = [lines[at : at + FEW] for at in range(0, len(lines), FEW)]
     return [spoken for some in few for spoken in teacher.speak(some, [voice] * len(some))]
 

@@ -347,9 +347,9 @@ def test_an_unknown_voice_is_4_with_the_nearest_name(omnitts: Omnitts) -> None:
 
 
 def test_a_missing_preset_says_which_setting_names_it(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert omnitts("config", "set", "preset", "nobody").code == 0
+    assert omnitts("config", "set", "preset", "missing").code == 0
     done = omnitts("say", *TOY, "-o", "a.wav", "Hello.")
-    assert done.code == 2 and "preset 'nobody' not found (set in " in done.err and "config.toml)" in done.err
+    assert done.code == 2 and "preset 'missing' not found (set in " in done.err and "config.toml)" in done.err
     assert "'other' not found\n" in omnitts("say", *TOY, "--preset", "other", "-o", "a.wav", "Hello.").err
     monkeypatch.setenv("OMNITTS_PRESET", "none")
     assert "'none' not found (set in the environment)" in omnitts("say", *TOY, "-o", "a.wav", "Hello.").err

@@ -178,7 +178,7 @@ def test_rows_beside_a_gpu_are_written_by_other_processes(omnitts: Call, monkeyp
 
 
 def test_the_report_counts_a_row_as_spoken_only_if_it_was(omnitts: Call) -> None:
-    Path("m.jsonl").write_text('{"text": "One."}\n{"text": "Two.", "voice": "nobody"}\n')
+    Path("m.jsonl").write_text('{"text": "One."}\n{"text": "Two.", "voice": "missing"}\n')
     batch(omnitts, "m.jsonl", "-O", "out", code=6)
     report = Path("out/report.md").read_text()
     assert "| failed | 1 |" in report and "| this run: rows | 1 spoken, 0 copied |" in report

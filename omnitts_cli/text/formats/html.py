@@ -21,7 +21,7 @@ SKIPPED = {
 }  # fmt: skip
 HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
 HEADINGS = {"h1", "h2", "h3", "h4", "h5", "h6"}
-WHOLE = {"html", "body"}  # a script may show them later
+WHOLE = {"html", "body"}  # often hidden only until a script runs
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 NOTES = {
     "noteref", "footnote", "footnotes", "endnote", "endnotes", "rearnote", "rearnotes", "backlink", "doc-noteref",
@@ -145,7 +145,7 @@ def is_note(attrs: list[tuple[str, str | None]]) -> bool:
 
 
 def is_hidden(attrs: list[tuple[str, str | None]]) -> bool:
-    """Whether a page shows the element to nobody, or not to screen readers."""
+    """Whether the element is hidden, or hidden from screen readers."""
     given = dict(attrs)
     return (
         "hidden" in given
