@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from functools import cache
 
 from omnitts_cli.errors import TextError
 from omnitts_cli.text.spoken import amounts, codes, dates, short_forms, units
+from omnitts_cli.text.spoken.rules import Rules
 
 SIGNS = {
     "&": "and", "@": "at", "+": "plus", "=": "equals", "×": "times", "÷": "divided by", "<": "less than",
@@ -22,12 +22,7 @@ SIGNS = {
 }  # fmt: skip
 
 
-# At each place of a text the first rule that fits there reads it.
-RULES = (*codes.ADDRESSES, *dates.RULES, *codes.RULES, *short_forms.RULES, *amounts.RULES)
-GROUP_NAME = re.compile(r"\(\?P<\w+>")
-ANY_RULE = re.compile(
-    "|".join(f"(?P<rule{n}>{GROUP_NAME.sub('(?:', pattern)})" for n, (pattern, _) in enumerate(RULES))
-)
+FORMS = Rules((*codes.ADDRESSES, *dates.RULES, *codes.RULES, *short_forms.RULES, *amounts.RULES))
 
 PLACES = re.compile(
     r"(?<![A-Za-z])(?:[A-Z]|[a-z](?![a-z]*[ ,](?<!\bper )(?<!\bet )(?<!\bv )))|h(?=ttps?://)|f(?=tp://)"
@@ -52,9 +47,9 @@ def spell_out(text: str) -> str:
         text = "".join(unicodedata.normalize("NFKC", c) if foldable(c) else c for c in text)
     parts, end = [], 0
     for place in PLACES.finditer(text):
-        if place.start() >= end and (found := ANY_RULE.match(text, place.start())):
-            parts += [text[end : found.start()], spoken(found)]
-            end = found.end()
+        if place.start() >= end and (found := FORMS.at(text, place.start())):
+            parts += [text[end : place.start()], found[0]]
+            end = found[1]
     return re.sub(" {2,}", " ", "".join(parts) + text[end:]).replace("\u2064", " ")
 
 
@@ -78,27 +73,6 @@ def without_superscripts(text: str) -> str:
 
 
 MEASURED_UNIT = re.compile(rf"(?:\d ?|/|per )(?:{units.UNIT})\Z")
-
-
-@cache
-def pattern_of(rule: int) -> re.Pattern[str]:
-    """The pattern of one rule with the names of its groups; most texts need few of them."""
-    return re.compile(RULES[rule][0])
-
-
-def spoken(found: re.Match[str]) -> str:
-    """The words of one match; apart from letters that it was written together with, as in H2O."""
-    rule = next(n for n in range(len(RULES)) if found[f"rule{n}"] is not None)
-    own = pattern_of(rule).match(found.string, found.start())
-    assert own is not None and own.end() == found.end(), "a rule reads the same alone as among the others"
-    words = RULES[rule][1](own)
-    if words == found[0]:
-        return words
-    start, end = found.span()
-    before, after = found.string[max(0, start - 1) : start], found.string[end : end + 1]
-    return (
-        f"{' ' * (before.isalnum() and words[:1].isalnum())}{words}{' ' * (after.isalnum() and words[-1:].isalnum())}"
-    )
 
 
 FOLDED = str.maketrans({

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 
 from omnitts_cli.text.numerals import cardinal, digits, number, ordinal, pairs, whole, year
+from omnitts_cli.text.spoken.rules import Match, Rule
 from omnitts_cli.text.spoken.units import CURRENCIES, DOLLARS, LARGE, MONEY, PER, PER_WORD, UNIT, UNITS, plural
-
-Match = re.Match[str]
 
 FIGURE = (
     r"(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,2}(?:,\d\d)+,\d{3}(?!\d)(?:\.\d+)?|[1-9]\d{0,2}(?: \d{3}){2,4}(?![\d,])"
@@ -261,34 +260,40 @@ def times(found: Match) -> str:
 
 
 RULES = (
-    (rf"(?<![\w])(?P<land>{'|'.join(DOLLARS)})?(?P<coin>{COIN}) ?(?:(?P<low>{FIGURE})(?P<low_large>{LARGE_WORD})?{DASH}"
-     rf"{COIN}?(?=\d))?(?P<amount>\d+,\d\d(?![\d,])|{FIGURE})(?P<large>{LARGE_WORD})?", money),
-    (rf"(?<![\w.])(?P<amount>\d+,\d\d(?![\d,])|{FIGURE}) ?(?P<coin>[€£¥₹])(?!\d)", money_after),
-    (rf"(?<![\w.])(?P<amount>{FIGURE}) ?¢", cents),
-    (rf"\b(?P<code>{'|'.join(CURRENCIES)}) (?P<after>{FIGURE})(?P<large>{LARGE_WORD})?"
-     rf"|(?<![\w.])(?P<before>{FIGURE})(?P<large2>{LARGE_WORD})? (?P<code2>{'|'.join(CURRENCIES)})\b", currency),
-    (r"(?<![\d/.,])(?P<whole>\d{1,4})(?: |-|\u2064)(?P<above>\d{1,2})[/⁄](?P<below>[1-9]\d{0,2})(?![\d/])", mixed),
-    (r"(?<![\w.])(?P<figure>\d{1,6}(?:\.\d+)?)[eE](?P<sign>[+-]?)(?P<exponent>\d{1,3})(?![\w.])", scientific),
-    (r"(?<=[\w)])\^(?P<exponent>[+-]?\d{1,4}|[a-z])(?!\w)", power),
-    (r"(?<![\w.])(?P<from>1[1-9]\d\d|20\d\d)(?P<sign>[-–/])(?P<until>1[1-9]\d\d|20\d\d|\d\d)(?![\w%]|[-–.,/]\d)",
-     years),
-    (r"(?<![\d/.])(?P<above>\d{1,4})[/⁄](?P<below>[1-9]\d{0,3})(?![\d/])", fraction),
-    (r"(?<![\w.,])(?P<feet>\d) ?(?:['’′]|ft\.?) ?(?P<inches>1[01]|\d(?:\.5)?)(?:\"|″|”|''| ?in\b)", feet_and_inches),
-    (rf"(?<![\w.,])(?P<much>{FIGURE}) ?(?P<mark>[′″])", prime),
-    (rf"(?<![\w.,])(?P<much>{FIGURE})\"(?= [a-z])", monitor),
-    (rf"(?<![\w.,])(?P<much>{FIGURE})-inch\b", lambda found: f"{amount(found['much'])}-inch"),
-    (rf"(?<![\w.,])(?P<much>{FIGURE}) in\.(?= [a-z]|$)", lambda f: f"{amount(f['much'])} {plural('inch', f['much'])}"),
-    (rf"(?:(?P<low>{FIGURE}){DASH}(?=\d))?(?P<much>{FIGURE}) ?(?P<sign>[%‰])", percent),
-    (r"(?<![\w.,])\d{1,5}(?:\.\d+)?(?: ?[x×] ?\d{1,5}(?:\.\d+)?){1,2}(?![\w.])", dimensions),
-    (rf"(?<![\w.,])(?P<figure>{FIGURE}) ?[x×](?![\w])", times),
-    (rf"(?:(?<![\w.,])(?P<low>{FIGURE}){DASH}(?=\d))?(?P<much>{FIGURE})(?: ?|(?P<hyphen>-))(?P<unit>{UNIT})"
-     rf"(?:(?P<power>[²³])|(?<=m)(?P<digit>[23]))?(?:/(?P<per>{PER_WORD})(?P<per_power>[²³23])?)?"
-     r"(?![\w/²³])(?:\.(?= [a-z]))?", measure),
-    (rf"(?:(?<=\w )per |(?<=[\dkM])/)(?P<per>{PER_WORD})(?P<power>[²³])?(?![\w/])", per),
-    (rf"(?<![\w.,])(?P<figure>{FIGURE})(?P<large>k|M|B|K| ?bn| ?mn)\b(?!-)", large_number),
-    (r"(?<![\d:.])(?P<one>\d{1,4}):(?P<other>\d{1,4})(?![\d:])", ratio),
-    (r"(?<=\d) ?[-−–] ?(?=\d[\d.]{0,9} ?=)", difference),
-    (r"(?<=[\w.%°²³]) ?[-–—−] ?(?=[$€£¥₹~]?\.?\d)", dash),
-    (r"\b(?P<figure>\d{1,3}(?:,\d{3})+|\d{1,15})(?:st|nd|rd|th)\b", nth),
-    (rf"(?:(?<!\w)['’](?=\d\d(?![\w'’])))?(?P<figure>{FIGURE})", bare),
+    Rule("a$€£¥₹", rf"(?<![\w])(?P<land>{'|'.join(DOLLARS)})?(?P<coin>{COIN}) ?(?:(?P<low>{FIGURE})"
+         rf"(?P<low_large>{LARGE_WORD})?{DASH}{COIN}?(?=\d))?(?P<amount>\d+,\d\d(?![\d,])|{FIGURE})"
+         rf"(?P<large>{LARGE_WORD})?", money),
+    Rule("0.", rf"(?<![\w.])(?P<amount>\d+,\d\d(?![\d,])|{FIGURE}) ?(?P<coin>[€£¥₹])(?!\d)", money_after),
+    Rule("0.", rf"(?<![\w.])(?P<amount>{FIGURE}) ?¢", cents),
+    Rule("a0.", rf"\b(?P<code>{'|'.join(CURRENCIES)}) (?P<after>{FIGURE})(?P<large>{LARGE_WORD})?"
+         rf"|(?<![\w.])(?P<before>{FIGURE})(?P<large2>{LARGE_WORD})? (?P<code2>{'|'.join(CURRENCIES)})\b", currency),
+    Rule("0", r"(?<![\d/.,])(?P<whole>\d{1,4})(?: |-|\u2064)(?P<above>\d{1,2})[/⁄](?P<below>[1-9]\d{0,2})(?![\d/])",
+         mixed,
+         " -\u2064"),
+    Rule("0", r"(?<![\w.])(?P<figure>\d{1,6}(?:\.\d+)?)[eE](?P<sign>[+-]?)(?P<exponent>\d{1,3})(?![\w.])", scientific,
+         ".a"),
+    Rule("^", r"(?<=[\w)])\^(?P<exponent>[+-]?\d{1,4}|[a-z])(?!\w)", power),
+    Rule("0", r"(?<![\w.])(?P<from>1[1-9]\d\d|20\d\d)(?P<sign>[-–/])(?P<until>1[1-9]\d\d|20\d\d|\d\d)"
+         r"(?![\w%]|[-–.,/]\d)", years, "-–/"),
+    Rule("0", r"(?<![\d/.])(?P<above>\d{1,4})[/⁄](?P<below>[1-9]\d{0,3})(?![\d/])", fraction, "/⁄"),
+    Rule("0", r"(?<![\w.,])(?P<feet>\d) ?(?:['’′]|ft\.?) ?(?P<inches>1[01]|\d(?:\.5)?)(?:\"|″|”|''| ?in\b)",
+         feet_and_inches, " a'’′"),
+    Rule("0.", rf"(?<![\w.,])(?P<much>{FIGURE}) ?(?P<mark>[′″])", prime),
+    Rule("0.", rf"(?<![\w.,])(?P<much>{FIGURE})\"(?= [a-z])", monitor),
+    Rule("0.", rf"(?<![\w.,])(?P<much>{FIGURE})-inch\b", lambda found: f"{amount(found['much'])}-inch"),
+    Rule("0.", rf"(?<![\w.,])(?P<much>{FIGURE}) in\.(?= [a-z]|$)",
+         lambda found: f"{amount(found['much'])} {plural('inch', found['much'])}"),
+    Rule("0.", rf"(?:(?P<low>{FIGURE}){DASH}(?=\d))?(?P<much>{FIGURE}) ?(?P<sign>[%‰])", percent),
+    Rule("0", r"(?<![\w.,])\d{1,5}(?:\.\d+)?(?: ?[x×] ?\d{1,5}(?:\.\d+)?){1,2}(?![\w.])", dimensions, " .a×"),
+    Rule("0.", rf"(?<![\w.,])(?P<figure>{FIGURE}) ?[x×](?![\w])", times),
+    Rule("0.", rf"(?:(?<![\w.,])(?P<low>{FIGURE}){DASH}(?=\d))?(?P<much>{FIGURE})(?: ?|(?P<hyphen>-))(?P<unit>{UNIT})"
+         rf"(?:(?P<power>[²³])|(?<=m)(?P<digit>[23]))?(?:/(?P<per>{PER_WORD})(?P<per_power>[²³23])?)?"
+         r"(?![\w/²³])(?:\.(?= [a-z]))?", measure),
+    Rule("a/", rf"(?:(?<=\w )per |(?<=[\dkM])/)(?P<per>{PER_WORD})(?P<power>[²³])?(?![\w/])", per),
+    Rule("0.", rf"(?<![\w.,])(?P<figure>{FIGURE})(?P<large>k|M|B|K| ?bn| ?mn)\b(?!-)", large_number),
+    Rule("0", r"(?<![\d:.])(?P<one>\d{1,4}):(?P<other>\d{1,4})(?![\d:])", ratio, ":"),
+    Rule(" -−–", r"(?<=\d) ?[-−–] ?(?=\d[\d.]{0,9} ?=)", difference),
+    Rule(" -–—−", r"(?<=[\w.%°²³]) ?[-–—−] ?(?=[$€£¥₹~]?\.?\d)", dash),
+    Rule("0", r"\b(?P<figure>\d{1,3}(?:,\d{3})+|\d{1,15})(?:st|nd|rd|th)\b", nth, ",a"),
+    Rule("0.'’", rf"(?:(?<!\w)['’](?=\d\d(?![\w'’])))?(?P<figure>{FIGURE})", bare),
 )  # fmt: skip

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 from omnitts_cli.text.numerals import cardinal, digits, pairs, whole
-
-Match = re.Match[str]
+from omnitts_cli.text.spoken.rules import Match, Rule
 
 SIGNS = {".": "dot", "/": "slash", "@": "at", "-": "dash", "_": "underscore", ":": "colon", "?": "question mark",
          "=": "equals", "&": "and", "#": "hash", "%": "percent", "~": "tilde", "+": "plus"}  # fmt: skip
@@ -83,35 +82,40 @@ def house(found: Match) -> str:
 
 
 ADDRESSES = (
-    (r"(?:https?|ftp)://[^\s<>\"')]{0,2000}[\w/]|\bwww\.[\w.-]{1,200}\w|\b[\w.+-]{1,64}@[\w-]{1,64}(?:\.\w{1,24}){1,8}",
-     address),
-    (r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b", identifier),
-    (r"\b0x[0-9a-fA-F]{1,16}\b", spelled),
-    (r"\b(?=\d{0,40}[a-f])(?=[a-f]{0,40}\d)[0-9a-f]{7,40}\b", spelled),
-)  # fmt: skip
+    Rule("a", r"(?:https?|ftp)://[^\s<>\"')]{0,2000}[\w/]|\bwww\.[\w.-]{1,200}\w", address),
+    Rule("a0.+_-", r"\b[\w.+-]{1,64}@[\w-]{1,64}(?:\.\w{1,24}){1,8}", address),
+    Rule("a0", r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b", identifier),
+    Rule("0", r"\b0x[0-9a-fA-F]{1,16}\b", spelled, "a"),
+    Rule("a0", r"\b(?=\d{0,40}[a-f])(?=[a-f]{0,40}\d)[0-9a-f]{7,40}\b", spelled),
+)
 
 RULES = (
-    (r"(?<![\w.])(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?![\w]|\.\d)", network_address),
-    (r"(?<![\w+])\+\d{1,3}[ .-]?(?:\(\d{1,5}\)[ .-]?)?\d{2,5}(?:[ .-]\d{2,8}){0,4}(?![\w-])", telephone),
-    (r"(?<![\w+(])\(\d{3,5}\) ?\d{3,4}[ .-]\d{3,4}(?![\w-])", telephone),
-    (r"(?<![\w.+-])1-\d{3}-\d{3}-\d{4}(?![\w-])", telephone),
-    (r"(?<![\w.+-])1-8\d\d-(?=[A-Z]{2})", lambda found: f"{telephone(found)}, "),
-    (r"(?<![\w.-])\d{3}([-. ])\d{3}[-. ]\d{4}(?![\w-])|(?<![\w.-])\d{3}-\d{4}(?![\w-])", telephone),
-    (r"(?<![\w.,/-])0\d{1,4}(?:[ /-]\d{2,8}){1,4}(?![\w-]|[.,]\d)", telephone),
-    (r"(?<![\w-])\d{4}(?:[ -]\d{4}){3}(?![\w-])", card),
-    (r"(?<![\w.-])\d{1,8}(?:-\d{1,8}){2,6}(?:-X)?(?![\w-])|(?<=[A-Z]-)\d{1,8}(?:-\d{1,8}){1,6}(?![\w-])", grouped),
-    (r"(?<![\w.-])(?P<v>v)\.? ?(?P<parts>\d{1,6}(?:\.\d{1,6}){1,5}|[1-5](?!\w)|7(?!\w)|9(?!\w))(?!\d|\.\d)", version),
-    (r"(?<![\w.])(?P<v>)(?!\d{1,3}(?:\.\d{3}){2,4}(?:,\d\d)?(?![\d.]))(?P<parts>\d{1,6}(?:\.\d{1,6}){2,6})"
-     r"(?!\d|\.\d)", version),
-    (r"(?<=\b[Cc]all )\d{3}\b|(?<=\b[Dd]ial )\d{3}\b", lambda found: digits(found[0])),
-    (r"(?<=\b[A-Z]{2} )\d{5}(?:-\d{4})?\b", card),
-    (r"(?<=\bcode )\d{4,}\b|(?<=\bPIN )\d{3,}\b|(?<=\baccount )\d{5,}\b|(?<=\bID )\d{4,}\b|(?<=\bextension )\d{3,}\b",
-     lambda found: digits(found[0])),
-    (rf"\b(?P<place>{NUMBERED_PLACE}) (?P<figure>[1-9]\d{{2,3}})(?![\w]|[.,:]\d)", place),
-    (rf"(?<![\w.,$€£-])(?P<figure>[1-9]\d{{2,3}})(?P<letter>[A-D])?(?= (?:[NSEW]\.? )?(?:[A-Z][a-z]+ ){{1,2}}{STREET})",
-     house),
-    (r"\b(?P<figure>1080|720|480|360|1440|2160|240)(?=[pi]\b)", lambda found: pairs(int(found["figure"]))),
-    (r"(?<![\d/])(?:24/7/365|24/7|9/11|50/50|20/20)(?![\d/])",
-     lambda found: " ".join(pairs(int(part)) if len(part) == 3 else cardinal(int(part))
-                            for part in found[0].split("/"))),
+    Rule("0", r"(?<![\w.])(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?![\w]|\.\d)",
+         network_address, "."),
+    Rule("+", r"(?<![\w+])\+\d{1,3}[ .-]?(?:\(\d{1,5}\)[ .-]?)?\d{2,5}(?:[ .-]\d{2,8}){0,4}(?![\w-])", telephone),
+    Rule("(", r"(?<![\w+(])\(\d{3,5}\) ?\d{3,4}[ .-]\d{3,4}(?![\w-])", telephone),
+    Rule("0", r"(?<![\w.+-])1-\d{3}-\d{3}-\d{4}(?![\w-])", telephone, "-"),
+    Rule("0", r"(?<![\w.+-])1-8\d\d-(?=[A-Z]{2})", lambda found: f"{telephone(found)}, ", "-"),
+    Rule("0", r"(?<![\w.-])\d{3}([-. ])\d{3}[-. ]\d{4}(?![\w-])|(?<![\w.-])\d{3}-\d{4}(?![\w-])", telephone,
+         "-. "),
+    Rule("0", r"(?<![\w.,/-])0\d{1,4}(?:[ /-]\d{2,8}){1,4}(?![\w-]|[.,]\d)", telephone, " /-"),
+    Rule("0", r"(?<![\w-])\d{4}(?:[ -]\d{4}){3}(?![\w-])", card, " -"),
+    Rule("0", r"(?<![\w.-])\d{1,8}(?:-\d{1,8}){2,6}(?:-X)?(?![\w-])|(?<=[A-Z]-)\d{1,8}(?:-\d{1,8}){1,6}(?![\w-])",
+         grouped, "-"),
+    Rule("a", r"(?<![\w.-])(?P<v>v)\.? ?(?P<parts>\d{1,6}(?:\.\d{1,6}){1,5}|[1-5](?!\w)|7(?!\w)|9(?!\w))(?!\d|\.\d)",
+         version),
+    Rule("0", r"(?<![\w.])(?P<v>)(?!\d{1,3}(?:\.\d{3}){2,4}(?:,\d\d)?(?![\d.]))(?P<parts>\d{1,6}(?:\.\d{1,6}){2,6})"
+         r"(?!\d|\.\d)", version, "."),
+    Rule("0", r"(?<=\b[Cc]all )\d{3}\b|(?<=\b[Dd]ial )\d{3}\b", lambda found: digits(found[0])),
+    Rule("0", r"(?<=\b[A-Z]{2} )\d{5}(?:-\d{4})?\b", card),
+    Rule("0", r"(?<=\bcode )\d{4,}\b|(?<=\bPIN )\d{3,}\b|(?<=\baccount )\d{5,}\b|(?<=\bID )\d{4,}\b"
+         r"|(?<=\bextension )\d{3,}\b", lambda found: digits(found[0])),
+    Rule("a", rf"\b(?P<place>{NUMBERED_PLACE}) (?P<figure>[1-9]\d{{2,3}})(?![\w]|[.,:]\d)", place),
+    Rule("0", rf"(?<![\w.,$€£-])(?P<figure>[1-9]\d{{2,3}})(?P<letter>[A-D])?(?= (?:[NSEW]\.? )?(?:[A-Z][a-z]+ ){{1,2}}"
+         rf"{STREET})", house, " a"),
+    Rule("0", r"\b(?P<figure>1080|720|480|360|1440|2160|240)(?=[pi]\b)", lambda found: pairs(int(found["figure"])),
+         "a"),
+    Rule("0", r"(?<![\d/])(?:24/7/365|24/7|9/11|50/50|20/20)(?![\d/])",
+         lambda found: " ".join(pairs(int(part)) if len(part) == 3 else cardinal(int(part))
+                                for part in found[0].split("/")), "/"),
 )  # fmt: skip

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 
 from omnitts_cli.text.numerals import cardinal, decade, ordinal, year
+from omnitts_cli.text.spoken.rules import Match, Rule
 from omnitts_cli.text.spoken.units import plural
-
-Match = re.Match[str]
 
 MONTHS = "January February March April May June July August September October November December".split()
 DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
@@ -142,29 +141,34 @@ def decade_or_seconds(found: Match) -> str:
 
 
 RULES = (
-    (rf"\b(?P<year>{YEAR})[-/](?P<month>0[1-9]|1[0-2])[-/](?P<day>0[1-9]|[12]\d|3[01])"
-     rf"(?:[T ](?P<hour>{HOUR}):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d)(?:\.\d{{1,9}})?)?(?P<zone>Z)?)?(?![\d-])",
-     iso_date),
-    (rf"(?<![\d/.-])(?P<first>{DAY})/(?P<second>{DAY})/(?P<year>{YEAR}|\d\d)(?![\d/-])", slash_date),
-    (rf"(?<![\d/.-])(?P<first>{DAY})-(?P<second>{DAY})-(?P<year>{YEAR})(?![\d/-])", slash_date),
-    (rf"(?<![\d.])(?P<day>{DAY})\.(?P<month>1[0-2]|0?[1-9])\.(?P<year>{YEAR})(?![\d.]*\d)", dotted_date),
-    (rf"\b(?:(?P<from>{DAY})(?:st|nd|rd|th)? ?[-–] ?)?(?P<day>{DAY})(?:st|nd|rd|th)? (?:of )?(?P<month>{MONTH_NAME})"
-     rf"(?!\w)\.?(?:,? (?P<year>{YEAR})\b)?", day_first),
-    (rf"\b(?P<month>{MONTH_NAME})\.? (?P<day>{DAY})(?:st|nd|rd|th)?(?: ?[-–] ?(?P<until>{DAY})(?:st|nd|rd|th)?)?"
-     rf"(?:,? (?P<year>{YEAR}))?(?![\w,.:%]*\d|[%:])", month_first),
-    (rf"\b(?P<month>{SHORT_MONTH})\.?,? (?P<year>{YEAR})\b", month_and_year),
-    (rf"\b(?P<month>{SHORT_MONTH})\.(?=[ ,])", lambda found: month(found["month"])),
-    (rf"\b(?P<from>{SHORT_DAY}|{SHORT_MONTH})\.?[-–](?P<until>{SHORT_DAY}|{SHORT_MONTH})\b\.?", short_range),
-    (r"\b(?P<day>Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat)\.(?=[ ,])", lambda found: weekday(found["day"])),
-    (rf"(?<![\d:.])(?P<hour>{HOUR}):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?(?![\d:]|\.\d){HALF}?", clock),
-    (rf"(?<![\d:.])(?P<hour>1[0-2]|[1-9])\.(?P<minute>[0-5]\d){HALF}", dotted_clock),
-    (rf"(?<![\d.,:])(?P<hour>1[0-2]|[1-9]){HALF}", noon),
-    (r"\b(?P<hour>1\d|2[0-3]|\d)h(?P<minute>[0-5]\d)\b",
-     lambda found: time_words(int(found["hour"]), int(found["minute"]))),
-    (r"\b(?:(?P<days>\d{1,4})d ?)?(?P<hours>\d{1,4}) ?(?:hrs?|h) ?(?P<minutes>\d{1,2}) ?(?:mins?|m)\b"
-     r"(?: ?(?P<seconds>\d{1,2}) ?s\b)?", duration),
-    (r"\b(?P<days>)(?P<hours>)(?P<minutes>\d{1,4}) ?(?:mins?|m) ?(?P<seconds>\d{1,2}) ?(?:secs?|s)\b", duration),
-    (r"\b(?P<days>\d{1,4})d (?P<hours>\d{1,2})h\b(?P<minutes>)(?P<seconds>)", duration),
-    (r"(?<!\w)(?P<figure>10{1,3})s(?= of\b)", lambda found: ROUND[len(found["figure"])]),
-    (r"(?<!\w)(?P<mark>['’]?)(?P<figure>(?:1[1-9]|20)?\d0)['’]?s\b", decade_or_seconds),
+    Rule("0", rf"\b(?P<year>{YEAR})[-/](?P<month>0[1-9]|1[0-2])[-/](?P<day>0[1-9]|[12]\d|3[01])"
+         rf"(?:[T ](?P<hour>{HOUR}):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d)(?:\.\d{{1,9}})?)?(?P<zone>Z)?)?"
+         r"(?![\d-])",
+         iso_date, "-/"),
+    Rule("0", rf"(?<![\d/.-])(?P<first>{DAY})/(?P<second>{DAY})/(?P<year>{YEAR}|\d\d)(?![\d/-])", slash_date, "/"),
+    Rule("0", rf"(?<![\d/.-])(?P<first>{DAY})-(?P<second>{DAY})-(?P<year>{YEAR})(?![\d/-])", slash_date, "-"),
+    Rule("0", rf"(?<![\d.])(?P<day>{DAY})\.(?P<month>1[0-2]|0?[1-9])\.(?P<year>{YEAR})(?![\d.]*\d)", dotted_date, "."),
+    Rule("0", rf"\b(?:(?P<from>{DAY})(?:st|nd|rd|th)? ?[-–] ?)?(?P<day>{DAY})(?:st|nd|rd|th)? (?:of )?"
+         rf"(?P<month>{MONTH_NAME})(?!\w)\.?(?:,? (?P<year>{YEAR})\b)?", day_first, " a-–"),
+    Rule("a", rf"\b(?P<month>{MONTH_NAME})\.? (?P<day>{DAY})(?:st|nd|rd|th)?"
+         rf"(?: ?[-–] ?(?P<until>{DAY})(?:st|nd|rd|th)?)?"
+         rf"(?:,? (?P<year>{YEAR}))?(?![\w,.:%]*\d|[%:])", month_first),
+    Rule("a", rf"\b(?P<month>{SHORT_MONTH})\.?,? (?P<year>{YEAR})\b", month_and_year),
+    Rule("a", rf"\b(?P<month>{SHORT_MONTH})\.(?=[ ,])", lambda found: month(found["month"])),
+    Rule("a", rf"\b(?P<from>{SHORT_DAY}|{SHORT_MONTH})\.?[-–](?P<until>{SHORT_DAY}|{SHORT_MONTH})\b\.?", short_range),
+    Rule("a", r"\b(?P<day>Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat)\.(?=[ ,])", lambda found: weekday(found["day"])),
+    Rule("0", rf"(?<![\d:.])(?P<hour>{HOUR}):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?"
+         rf"(?![\d:]|\.\d){HALF}?", clock, ":"),
+    Rule("0", rf"(?<![\d:.])(?P<hour>1[0-2]|[1-9])\.(?P<minute>[0-5]\d){HALF}", dotted_clock, "."),
+    Rule("0", rf"(?<![\d.,:])(?P<hour>1[0-2]|[1-9]){HALF}", noon, " a"),
+    Rule("0", r"\b(?P<hour>1\d|2[0-3]|\d)h(?P<minute>[0-5]\d)\b",
+         lambda found: time_words(int(found["hour"]), int(found["minute"])), "a"),
+    Rule("0", r"\b(?:(?P<days>\d{1,4})d ?)?(?P<hours>\d{1,4}) ?(?:hrs?|h) ?(?P<minutes>\d{1,2}) ?(?:mins?|m)\b"
+         r"(?: ?(?P<seconds>\d{1,2}) ?s\b)?", duration, " a"),
+    Rule("0", r"\b(?P<days>)(?P<hours>)(?P<minutes>\d{1,4}) ?(?:mins?|m) ?(?P<seconds>\d{1,2}) ?(?:secs?|s)\b",
+         duration,
+         " a"),
+    Rule("0", r"\b(?P<days>\d{1,4})d (?P<hours>\d{1,2})h\b(?P<minutes>)(?P<seconds>)", duration, "a"),
+    Rule("0", r"(?<!\w)(?P<figure>10{1,3})s(?= of\b)", lambda found: ROUND[len(found["figure"])], "a"),
+    Rule("0'’", r"(?<!\w)(?P<mark>['’]?)(?P<figure>(?:1[1-9]|20)?\d0)['’]?s\b", decade_or_seconds, "a'’"),
 )  # fmt: skip

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 from omnitts_cli.text.numerals import cardinal, ordinal, roman
-
-Match = re.Match[str]
+from omnitts_cli.text.spoken.rules import Match, Rule
 
 SHORT = {
     "Mr": "Mister", "Mrs": "Missus", "Ms": "Miz", "Dr": "Doctor", "Prof": "Professor", "Jr": "Junior",
@@ -110,18 +109,18 @@ def numeral(found: Match) -> str:
 SMALL = frozenset("the a an my his her this that with and or on in of to by for".split())
 
 RULES = (
-    (rf"\b(?P<word>{'|'.join(NUMBERED)})\. ?(?=\d|[IVXLC]+\b)", lambda found: f"{NUMBERED[found['word']]} "),
-    (r"#(?=\d)|№ ?(?=\d)", lambda found: "number "),
-    (r"§§? ?(?=\d)", lambda found: "section "),
-    (rf"(?<![\w/])(?P<word>{'|'.join(SLASHED)})(?![\w/])", lambda found: SLASHED[found["word"]]),
-    (r"\bSt\b(?P<stop>\.?)(?=[\s,.!?;]|$)", saint_or_street),
-    (rf"(?P<short>\b(?:{'|'.join(re.escape(word) for word in SHORT)}))\.", shortened),
-    (rf"\b(?P<short>{'|'.join(NO_STOP)})(?= [A-Z])", lambda found: NO_STOP[found["short"]]),
-    (r"(?:(?<=[a-z] )|(?<=[a-z]\. ))(?P<roman>[IVXLCDM]{1,9})\b(?!['’.]\w|[$#&+^])", numeral),
-    (r"\b[CF]#(?!\w)", lambda found: f"{found[0][0]} sharp"),
-    (r"(?<![\w.)%°²³])[-−](?=[$€£]?\.?\d)", lambda found: "minus "),
-    (r"(?<!\w)[~≈] ?(?=[$€£]?\.?\d)", lambda found: "about "),
-    (r"(?<=\d) ?\* ?(?=\d)", lambda found: " times "),
-    (r"(?<=[A-Za-z])\.(?=\d)", lambda found: "dot"),
-    (r"(?<=[a-z0-9]{2})\.(?=[a-z]{2})", lambda found: "dot"),
+    Rule("a", rf"\b(?P<word>{'|'.join(NUMBERED)})\. ?(?=\d|[IVXLC]+\b)", lambda found: f"{NUMBERED[found['word']]} "),
+    Rule("#№", r"#(?=\d)|№ ?(?=\d)", lambda found: "number "),
+    Rule("§", r"§§? ?(?=\d)", lambda found: "section "),
+    Rule("a", rf"(?<![\w/])(?P<word>{'|'.join(SLASHED)})(?![\w/])", lambda found: SLASHED[found["word"]]),
+    Rule("a", r"\bSt\b(?P<stop>\.?)(?=[\s,.!?;]|$)", saint_or_street),
+    Rule("a", rf"(?P<short>\b(?:{'|'.join(re.escape(word) for word in SHORT)}))\.", shortened),
+    Rule("a", rf"\b(?P<short>{'|'.join(NO_STOP)})(?= [A-Z])", lambda found: NO_STOP[found["short"]]),
+    Rule("a", r"(?:(?<=[a-z] )|(?<=[a-z]\. ))(?P<roman>[IVXLCDM]{1,9})\b(?!['’.]\w|[$#&+^])", numeral),
+    Rule("a", r"\b[CF]#(?!\w)", lambda found: f"{found[0][0]} sharp"),
+    Rule("-−", r"(?<![\w.)%°²³])[-−](?=[$€£]?\.?\d)", lambda found: "minus "),
+    Rule("~≈", r"(?<!\w)[~≈] ?(?=[$€£]?\.?\d)", lambda found: "about "),
+    Rule(" *", r"(?<=\d) ?\* ?(?=\d)", lambda found: " times "),
+    Rule(".", r"(?<=[A-Za-z])\.(?=\d)", lambda found: "dot"),
+    Rule(".", r"(?<=[a-z0-9]{2})\.(?=[a-z]{2})", lambda found: "dot"),
 )  # fmt: skip

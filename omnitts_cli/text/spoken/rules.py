@@ -1,0 +1,89 @@
+"""How written forms are declared, and how the one at a place of a text is found.
+
+A rule says with what it begins, so that few rules are tried at each place. Its function reads the match, or returns
+None where the neighbours show that something else is meant; then the next rule is tried.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import NamedTuple
+
+Match = re.Match[str]
+Read = Callable[[Match], "str | None"]
+
+DIGIT, LETTER = "0", "a"
+"""Stand for any digit and any letter in `Rule.starts` and `Rule.then`."""
+END = "\n"
+FIRST_DIGITS = re.compile(r"\d{1,40}")
+
+
+class Rule(NamedTuple):
+    """One written form. `starts`: the characters that it can begin with.
+
+    `then`: those that can come right after the digits that it begins with; empty: any.
+    """
+
+    starts: str
+    pattern: str
+    read: Read
+    then: str = ""
+
+
+class Rules:
+    """All forms of a language, in order: of those that fit at a place, the first reads it."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self._rules = tuple(rules)
+        self._beginning: dict[str, tuple[Rule, ...]] = {}
+
+    def at(self, text: str, place: int) -> tuple[str, int] | None:
+        """The words for what begins at this place, and where it ends; None where nothing does."""
+        for rule in self._candidates(text, place):
+            found = compiled(rule.pattern).match(text, place)
+            if found is not None and (words := rule.read(found)) is not None:
+                return apart(found, words), found.end()
+        return None
+
+    def _candidates(self, text: str, place: int) -> tuple[Rule, ...]:
+        kind = kind_of(text[place])
+        key = kind
+        if kind == DIGIT:
+            digits = FIRST_DIGITS.match(text, place)
+            after = text[digits.end() : digits.end() + 1] if digits else ""
+            key += (after if after in "-/:., '" else kind_of(after)) if after else END
+        known = self._beginning.get(key)
+        if known is None:
+            known = self._beginning[key] = tuple(
+                rule for rule in self._rules if kind in rule.starts and (key == kind or fits(rule.then, key[1]))
+            )
+        return known
+
+
+def kind_of(character: str) -> str:
+    if character.isdigit():
+        return DIGIT
+    return LETTER if character.isalpha() else character
+
+
+def fits(then: str, after: str) -> bool:
+    return not then or after in then
+
+
+@cache
+def compiled(pattern: str) -> re.Pattern[str]:
+    """Compiled when it is first tried; most texts need few of them."""
+    return re.compile(pattern)
+
+
+def apart(found: Match, words: str) -> str:
+    """The words, apart from letters that they were written together with, as in H2O."""
+    if words == found[0]:
+        return words
+    start, end = found.span()
+    before, after = found.string[max(0, start - 1) : start], found.string[end : end + 1]
+    return (
+        f"{' ' * (before.isalnum() and words[:1].isalnum())}{words}{' ' * (after.isalnum() and words[-1:].isalnum())}"
+    )
