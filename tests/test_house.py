@@ -275,3 +275,52 @@ def test_the_commands_are_few_files_and_every_requirement_is_imported() -> None:
         for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names])
     }
     assert [name for name in names if name not in imported] == []
+
+
+def names_in(body: list[ast.stmt]) -> Iterator[str]:
+    """What a module defines at its top, in any branch of it."""
+    for node in body:
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield node.name
+            case ast.Import() | ast.ImportFrom():
+                yield from ((alias.asname or alias.name).split(".")[0] for alias in node.names)
+            case ast.Assign() | ast.AnnAssign():
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                stored = (part for target in targets for part in ast.walk(target))
+                yield from (part.id for part in stored if isinstance(part, ast.Name))
+            case _:  # if, try, with
+                for field in ("body", "orelse", "finalbody"):
+                    yield from names_in(getattr(node, field, []))
+                for handler in getattr(node, "handlers", []):
+                    yield from names_in(handler.body)
+
+
+@functools.cache
+def defined(module: str) -> frozenset[str] | None:
+    """The names in a module of the package, with the modules beside it; None if it does not exist."""
+    path = HOUSE.joinpath(*module.split("."))
+    file = path.with_suffix(".py") if path.with_suffix(".py").exists() else path / "__init__.py"
+    if not file.exists():
+        return None
+    beside = [one.stem for one in path.glob("*.py")] + [one.name for one in path.glob("*/")] if path.is_dir() else []
+    return frozenset([*names_in(tree_of(file).body), *beside])
+
+
+def test_every_name_imported_from_the_package_exists() -> None:
+    """Also in functions of tests that are skipped here, because they need Triton, a card or weights."""
+    wrong = []
+    for path in tracked("omnitts_cli/*.py", "tests/*.py", "benchmarks/*.py"):
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.Import):
+                wanted = [(alias.name, "") for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                wanted = [(node.module or "", alias.name) for alias in node.names]
+            else:
+                continue
+            for module, name in wanted:
+                if module.split(".")[0] == PACKAGE.name and module != PACKAGE.name:  # that one loads its names late
+                    names = defined(module)
+                    if names is None or (name and name not in names):
+                        wrong.append(f"{path.relative_to(HOUSE)}:{node.lineno}: {module} {name}".rstrip())
+    assert wrong == []

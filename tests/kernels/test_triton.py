@@ -61,7 +61,7 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counts]:
     from triton.runtime.interpreter import InterpretedFunction
     from triton.runtime.jit import JITFunction
 
-    from omnitts_cli.kernels.triton import overlap, room
+    from omnitts_cli.kernels.triton import overlap, shared_memory
 
     made = Counts()
 
@@ -72,10 +72,10 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counts]:
         monkeypatch.setattr(kind, "run", run)
     # so that no card is asked for its features
     monkeypatch.setattr(triton.knobs.runtime, "interpret", True)
-    for asked in (overlap.overlaps, room.shared_bytes):
+    for asked in (overlap.overlaps, shared_memory.shared_bytes):
         asked.cache_clear()
     yield made
-    for asked in (overlap.overlaps, room.shared_bytes):
+    for asked in (overlap.overlaps, shared_memory.shared_bytes):
         asked.cache_clear()
 
 
