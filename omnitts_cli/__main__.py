@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 
 
 def main() -> None:
+    if sys.path and sys.path[0] == os.getcwd() != os.path.dirname(os.path.dirname(os.path.abspath(__file__))):
+        del sys.path[0]  # python -m puts the current folder first; it may hold other people's files
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         # Python's handler would print a traceback in the first 100 ms; the command installs its own soon.
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
+from omnitts_cli import child
 from omnitts_cli.fleet.names import name_digest
 
 MANY = 50_000  # rows; for fewer, starting a process takes longer
 PROCESSES = 4
 FOLDERS = tuple(f"{number:02x}" for number in range(256))
-START = "import sys; sys.path[:0] = {path!r}; from omnitts_cli.fleet.listing import main; main()"
 
 
 def files_in(out: Path, folders: Sequence[str], suffix: str) -> Iterator[tuple[str, int]]:
@@ -42,13 +42,7 @@ class Listing:
         self._out, self._suffix, self._folders = out, suffix, ("",) if flat else FOLDERS
         self._running: list[subprocess.Popen[bytes]] = []
         if rows >= MANY and not flat:
-            command = [
-                sys.executable,
-                "-c",
-                START.format(path=[entry for entry in sys.path if entry]),
-                str(out),
-                suffix,
-            ]
+            command = child.command("omnitts_cli.fleet.listing", str(out), suffix)
             share = len(FOLDERS) // PROCESSES
             self._running = [
                 subprocess.Popen([*command, *FOLDERS[at : at + share]], stdout=subprocess.PIPE)

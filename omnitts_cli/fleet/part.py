@@ -22,7 +22,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from omnitts_cli import errors
+from omnitts_cli import child, errors
 from omnitts_cli.audio.encode import SoundFormat
 from omnitts_cli.audio.loudness import LoudnessSink, Meter
 from omnitts_cli.audio.outlet import Outlet
@@ -33,7 +33,6 @@ from omnitts_cli.fleet import disk
 
 SILENT_DBFS = -120.0
 FEWEST_WRITERS, MOST_WRITERS, CORES_A_WRITER = 2, 8, 3
-START = "import sys; sys.path[:0] = {path!r}; from omnitts_cli.fleet.part import main; main()"
 
 
 @dataclass(frozen=True)
@@ -137,7 +136,7 @@ class Writers:
     def __init__(self, count: int, recipe: Recipe) -> None:
         self._sync = recipe.sync
         begin = json.dumps(asdict(replace(recipe, sync=False))).encode() + b"\n"
-        command = [sys.executable, "-c", START.format(path=[entry for entry in sys.path if entry])]
+        command = child.command("omnitts_cli.fleet.part")
         self._free: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
         self._all: list[subprocess.Popen[bytes]] = []
         try:

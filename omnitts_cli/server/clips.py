@@ -11,7 +11,6 @@ import ipaddress
 import json
 import socket
 import ssl
-import sys
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
+from omnitts_cli import child
 from omnitts_cli.audio.read import Recording
 from omnitts_cli.errors import InputError
 from omnitts_cli.server.fields import Clip
@@ -139,10 +139,9 @@ class Clips:
 async def start() -> asyncio.subprocess.Process:
     """A decoder that waits for its clip."""
     pipe = asyncio.subprocess.PIPE
-    environment = {**SAFE_ENVIRONMENT, "PYTHONPATH": ":".join(entry for entry in sys.path if entry)}
     return await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "omnitts_cli.server.decode", stdin=pipe, stdout=pipe,
-        stderr=asyncio.subprocess.DEVNULL, env=environment,
+        *child.command("omnitts_cli.server.decode"), stdin=pipe, stdout=pipe,
+        stderr=asyncio.subprocess.DEVNULL, env=SAFE_ENVIRONMENT,
     )  # fmt: skip
 
 

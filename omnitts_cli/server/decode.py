@@ -1,7 +1,8 @@
-"""A process of its own that decodes one untrusted clip: bounded memory and time, and no access to anything else.
+"""A process of its own that decodes one untrusted clip: the clip on standard input; on standard output a line of JSON,
+and the samples as float32.
 
-Run with `python -m omnitts_cli.server.decode`: the clip on standard input; on standard output a line of JSON, and the
-samples as float32.
+Memory and time are bounded, and no file can be written. On Linux 5.13 or newer the process can read programs and
+libraries and nothing else, and has no network; elsewhere it can read what the server can.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import json
 import sys
 from typing import Any
+
+from omnitts_cli.server.confine import confine
 
 MEMORY_BYTES, CPU_S = 512 << 20, 10
 
@@ -22,6 +25,7 @@ def limit() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
 
 def main() -> None:
@@ -34,6 +38,7 @@ def main() -> None:
     from omnitts_cli.errors import OmniError
 
     limit()
+    confine()
     out = sys.stdout.buffer
     head: dict[str, Any] = {}
     samples: Any = np.zeros(0, np.float32)
@@ -49,7 +54,3 @@ def main() -> None:
     out.write(json.dumps(head).encode() + b"\n")
     out.write(np.ascontiguousarray(samples, "<f4").tobytes())
     out.flush()
-
-
-if __name__ == "__main__":
-    main()

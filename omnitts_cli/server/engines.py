@@ -5,7 +5,6 @@ from __future__ import annotations
 import select
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -15,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from omnitts_cli import child
 from omnitts_cli.errors import Notice
 from omnitts_cli.request import Request
 from omnitts_cli.server import channel
 from omnitts_cli.speech import tts
 from omnitts_cli.speech.loop import Loop
 
-BOOT = "import sys; sys.path[:] = sys.argv[2:]; from omnitts_cli.server.worker import main; main()"
 STDERR = 2
 ASK_S = 1.0
 """A process that is silent for this long is asked whether it is alive."""
@@ -67,7 +66,7 @@ class Engines:
         ours, theirs = channel.pair()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", BOOT, str(theirs.fileno()), *sys.path],
+                child.command("omnitts_cli.server.worker", str(theirs.fileno())),
                 pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=STDERR,
             )  # fmt: skip
         self._control = ours

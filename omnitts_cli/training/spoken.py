@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from omnitts_cli import child
 from omnitts_cli.errors import OmniError
 from omnitts_cli.speech.tts import TTS
 
@@ -37,7 +37,7 @@ def peak_memory(model: str, lines: list[str]) -> int:
     running server."""
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as problems:
         words = ["say", "--via", "off", "-m", model, "-d", "cpu", "--seed", "1", "-o", f"{folder}/sound.wav"]
-        command = [sys.executable, "-c", MEASURED, sys.executable, "-m", "omnitts_cli", *words, "--", " ".join(lines)]
+        command = child.python(MEASURED, *child.command("omnitts_cli.__main__", *words, "--", " ".join(lines)))
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=problems)
         problems.seek(0)
         if done.returncode:

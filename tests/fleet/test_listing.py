@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from omnitts_cli import child
 from omnitts_cli.fleet import listing
 from omnitts_cli.fleet.listing import Listing
 from omnitts_cli.fleet.names import name_hash
@@ -40,14 +41,14 @@ def test_every_file_is_listed_with_its_size(tmp_path: Path, monkeypatch: pytest.
 def test_a_process_that_fails_is_made_up_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = files(tmp_path)
     monkeypatch.setattr(listing, "MANY", 1)
-    monkeypatch.setattr(listing, "START", "import sys; sys.path[:0] = {path!r}; raise SystemExit(3)")
+    monkeypatch.setattr(child, "command", lambda module, *words: child.python("raise SystemExit(3)"))
     names, _ = Listing(tmp_path, ".flac", flat=False, rows=100).found()
     assert set(names.tolist()) == set(expected)
 
 
 def test_a_listing_that_nobody_waits_for_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing, "MANY", 1)
-    monkeypatch.setattr(listing, "START", "import time; time.sleep(60)  # {path!r}")
+    monkeypatch.setattr(child, "command", lambda module, *words: child.python("import time; time.sleep(60)"))
     found = Listing(tmp_path, ".flac", flat=False, rows=100)
     processes: list[subprocess.Popen[bytes]] = found._running
     found.close()

@@ -20,6 +20,7 @@ def answered(clip: bytes, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str, An
     """What the process writes for `clip`, run in this one without its limits."""
     out = io.BytesIO()
     monkeypatch.setattr(decode, "limit", lambda: None)
+    monkeypatch.setattr(decode, "confine", lambda: None)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(clip)))
     monkeypatch.setattr("sys.stdout", io.TextIOWrapper(out))
     decode.main()
