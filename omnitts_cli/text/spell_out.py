@@ -11,7 +11,7 @@ import re
 import unicodedata
 
 from omnitts_cli.errors import TextError
-from omnitts_cli.text.spoken import amounts, codes, dates, short_forms, units
+from omnitts_cli.text.spoken import amounts, codes, dates, measures, short_forms, units
 from omnitts_cli.text.spoken.rules import Rules
 
 SIGNS = {
@@ -22,7 +22,7 @@ SIGNS = {
 }  # fmt: skip
 
 
-FORMS = Rules((*codes.ADDRESSES, *dates.RULES, *codes.RULES, *short_forms.RULES, *amounts.RULES))
+FORMS = Rules((*codes.ADDRESSES, *dates.RULES, *codes.RULES, *short_forms.RULES, *amounts.RULES, *measures.RULES))
 
 PLACES = re.compile(
     r"(?<![A-Za-z])(?:[A-Z]|[a-z](?![a-z]*[ ,](?<!\bper )(?<!\bet )(?<!\bv )))|h(?=ttps?://)|f(?=tp://)"

@@ -12,7 +12,9 @@ from functools import cache
 from typing import NamedTuple
 
 Match = re.Match[str]
-Read = Callable[[Match], "str | None"]
+Said = str | tuple[str, int] | None
+"""Words; with the place where the form ends, if that is not the end of the match; None: it is something else."""
+Read = Callable[[Match], Said]
 
 DIGIT, LETTER = "0", "a"
 """Stand for any digit and any letter in `Rule.starts` and `Rule.then`."""
@@ -43,8 +45,9 @@ class Rules:
         """The words for what begins at this place, and where it ends; None where nothing does."""
         for rule in self._candidates(text, place):
             found = compiled(rule.pattern).match(text, place)
-            if found is not None and (words := rule.read(found)) is not None:
-                return apart(found, words), found.end()
+            if found is not None and (said := rule.read(found)) is not None:
+                words, end = (said, found.end()) if isinstance(said, str) else said
+                return apart(text, place, end, words), end
         return None
 
     def _candidates(self, text: str, place: int) -> tuple[Rule, ...]:
@@ -78,12 +81,11 @@ def compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
-def apart(found: Match, words: str) -> str:
+def apart(text: str, start: int, end: int, words: str) -> str:
     """The words, apart from letters that they were written together with, as in H2O."""
-    if words == found[0]:
+    if words == text[start:end]:
         return words
-    start, end = found.span()
-    before, after = found.string[max(0, start - 1) : start], found.string[end : end + 1]
+    before, after = text[max(0, start - 1) : start], text[end : end + 1]
     return (
         f"{' ' * (before.isalnum() and words[:1].isalnum())}{words}{' ' * (after.isalnum() and words[-1:].isalnum())}"
     )

@@ -10,29 +10,52 @@ UNITS = {
     "nm": "nanometer", "m": "meter", "mi": "mile", "ft": "foot", "yd": "yard", "yds": "yard", "ha": "hectare",
     "l": "liter", "L": "liter", "dL": "deciliter", "dl": "deciliter", "cl": "centiliter", "ml": "milliliter",
     "mL": "milliliter", "gal": "gallon", "qt": "quart", "cc": "cubic centimeter", "tbsp": "tablespoon",
-    "tsp": "teaspoon",
+    "tsp": "teaspoon", "tsps": "teaspoon", "tbsps": "tablespoon", "Tbsp": "tablespoon", "tbs": "tablespoon",
+    "pt": "pint", "pts": "point", "qts": "quart", "gals": "gallon", "fl oz": "fluid ounce", "sq ft": "square foot",
+    "sq m": "square meter", "sq km": "square kilometer", "sq mi": "square mile", "sq in": "square inch",
+    "sq yd": "square yard", "cu ft": "cubic foot", "cu in": "cubic inch", "cu m": "cubic meter",
+    "cu yd": "cubic yard",
+    "cups": "cup", "ac": "acre", "pm": "picometer", "dm": "decimeter", "hl": "hectoliter", "µl": "microliter",
+    "μl": "microliter", "µL": "microliter", "μL": "microliter", "sqft": "square foot", "nmi": "nautical mile",
+    "ly": "light year",
     # weight
     "kg": "kilogram", "mg": "milligram", "µg": "microgram", "μg": "microgram", "mcg": "microgram", "g": "gram",
-    "lbs": "pound", "lb": "pound", "oz": "ounce",
+    "lbs": "pound", "lb": "pound", "oz": "ounce", "ozs": "ounce", "kgs": "kilogram", "ng": "nanogram",
+    "kt": "kiloton",
+    "Mt": "megaton", "Da": "dalton", "kDa": "kilodalton",
+    # things that are counted
+    "doz": "dozen", "pc": "piece", "pcs": "piece", "pkg": "package", "pkgs": "package", "pr": "pair", "ct": "count",
+    "bps": "basis point", "ppl": "person", "pg": "page",
     # time
     "ms": "millisecond", "µs": "microsecond", "μs": "microsecond", "ns": "nanosecond", "hrs": "hour", "hr": "hour",
     "h": "hour", "mins": "minute", "min": "minute", "secs": "second", "sec": "second", "s": "second",
-    "yrs": "year", "yr": "year", "wks": "week", "wk": "week", "mos": "month",
+    "yrs": "year", "yr": "year", "wks": "week", "wk": "week", "mos": "month", "mo": "month", "Ga": "billion year",
     # speed and frequency
     "mph": "mile per hour", "kph": "kilometer per hour", "kmh": "kilometer per hour", "rpm": "revolution per minute",
     "bpm": "beat per minute", "fps": "frame per second", "mpg": "mile per gallon", "wpm": "word per minute",
     "Hz": "hertz", "kHz": "kilohertz", "MHz": "megahertz", "GHz": "gigahertz", "THz": "terahertz",
+    "kn": "knot", "kts": "knot", "mps": "meter per second",
     # data
     "kB": "kilobyte", "KB": "kilobyte", "MB": "megabyte", "GB": "gigabyte", "TB": "terabyte", "PB": "petabyte",
     "KiB": "kibibyte", "MiB": "mebibyte", "GiB": "gibibyte", "TiB": "tebibyte", "kbit": "kilobit", "Mbit": "megabit",
-    "Gbit": "gigabit", "kbps": "kilobit per second", "Mbps": "megabit per second", "Gbps": "gigabit per second",
+    "Gbit": "gigabit", "Mb": "megabit", "Gb": "gigabit", "kb": "kilobit", "Tb": "terabit",
+    "Tbps": "terabit per second",
+    "kbps": "kilobit per second", "Mbps": "megabit per second", "Gbps": "gigabit per second",
     # energy, electricity, pressure
     "kWh": "kilowatt hour", "MWh": "megawatt hour", "GWh": "gigawatt hour", "Wh": "watt hour", "mAh": "milliamp hour",
     "kW": "kilowatt", "MW": "megawatt", "GW": "gigawatt", "mW": "milliwatt", "W": "watt", "kV": "kilovolt",
     "mV": "millivolt", "V": "volt", "mA": "milliamp", "A": "amp", "kΩ": "kilohm", "MΩ": "megohm", "Ω": "ohm",
     "kJ": "kilojoule", "J": "joule", "kcal": "kilocalorie", "cal": "calorie", "hp": "horsepower", "N": "newton",
     "hPa": "hectopascal", "kPa": "kilopascal", "Pa": "pascal", "psi": "pound per square inch", "mbar": "millibar",
-    "bar": "bar", "mol": "mole", "dB": "decibel", "dBFS": "decibel full scale",
+    "bar": "bar", "mol": "mole", "mmol": "millimole", "µmol": "micromole", "μmol": "micromole", "nmol": "nanomole",
+    "mmHg": "millimeter of mercury", "mEq": "milliequivalent", "IU": "international unit", "µF": "microfarad",
+    "μF": "microfarad",
+    "nF": "nanofarad", "pF": "picofarad", "mH": "millihenry", "µA": "microamp", "μA": "microamp", "µV": "microvolt",
+    "μV": "microvolt", "MPa": "megapascal", "GPa": "gigapascal", "atm": "atmosphere", "kN": "kilonewton",
+    "Nm": "newton meter", "eV": "electronvolt", "keV": "kiloelectronvolt", "MeV": "megaelectronvolt", "GeV":
+    "gigaelectronvolt", "TeV": "teraelectronvolt", "kVA": "kilovolt amp", "Ah": "amp hour", "MJ": "megajoule", "TWh":
+    "terawatt hour", "lm": "lumen", "mT": "millitesla", "dBm": "decibel milliwatt", "dBA": "decibel A",
+    "dB": "decibel", "dBFS": "decibel full scale",
     # screens
     "px": "pixel", "dpi": "dot per inch", "ppi": "pixel per inch", "MP": "megapixel",
     "°C": "degree Celsius", "°F": "degree Fahrenheit", "°": "degree", "ppm": "part per million",
@@ -41,7 +64,8 @@ UNIT = "|".join(re.escape(unit) for unit in sorted(UNITS, key=len, reverse=True)
 
 # What may follow a slash after an amount: 5 dollars per month.
 PER = {
-    **UNITS, "month": "month", "mo": "month", "year": "year", "day": "day", "d": "day", "hour": "hour", "week": "week",
+    **UNITS, "month": "month", "mo": "month", "year": "year", "day": "day", "d": "day", "hour": "hour",
+    "week": "week",
     "minute": "minute", "second": "second", "person": "person", "user": "user", "night": "night", "seat": "seat",
     "unit": "unit", "piece": "piece", "pc": "piece", "item": "item", "page": "page", "word": "word", "head": "head",
     "child": "child", "student": "student", "liter": "liter", "litre": "litre", "gallon": "gallon", "share": "share",
@@ -50,22 +74,38 @@ PER = {
 PER_WORD = "|".join(re.escape(unit) for unit in sorted(PER, key=len, reverse=True))
 
 MONEY = {
-    "$": ("dollar", "cent"), "€": ("euro", "cent"), "£": ("pound", "penny"), "¥": ("yen", ""), "₹": ("rupee", "paisa"),
+    "$": ("dollar", "cent"), "€": ("euro", "cent"), "£": ("pound", "penny"), "¥": ("yen", ""), "₹": ("rupee",
+    "paisa"),
+    "₩": ("won", ""), "₽": ("ruble", "kopeck"), "₺": ("lira", ""), "₴": ("hryvnia", ""), "₪": ("shekel", ""),
+    "₫": ("dong", ""), "฿": ("baht", ""), "₿": ("bitcoin", ""), "₱": ("peso", ""), "₦": ("naira", ""),
+    "₡": ("colon", ""),
 }  # fmt: skip
+POINT_IN_THOUSANDS = "€"
+"""Where amounts of money are often written 1.000."""
 CURRENCIES = {
     "USD": "U S dollar", "EUR": "euro", "GBP": "British pound", "JPY": "Japanese yen", "CHF": "Swiss franc",
     "CAD": "Canadian dollar", "AUD": "Australian dollar", "INR": "Indian rupee", "CNY": "Chinese yuan",
+    "RMB": "Chinese yuan", "KRW": "Korean won", "BRL": "Brazilian real", "MXN": "Mexican peso",
+    "SEK": "Swedish krona",
+    "NOK": "Norwegian krone", "DKK": "Danish krone", "PLN": "Polish zloty", "CZK": "Czech koruna", "RUB": "ruble",
+    "ZAR": "South African rand", "SGD": "Singapore dollar", "HKD": "Hong Kong dollar", "NZD": "New Zealand dollar",
+    "ILS": "shekel", "THB": "baht", "BTC": "bitcoin", "ETH": "ether", "Rs": "rupee", "R$": "real",
 }  # fmt: skip
 DOLLARS = {"US": "U S", "A": "Australian", "AU": "Australian", "C": "Canadian", "CA": "Canadian", "NZ": "New Zealand",
            "HK": "Hong Kong", "S": "Singapore"}  # fmt: skip
 LARGE = {"k": "thousand", "m": "million", "mn": "million", "mm": "million", "bn": "billion", "b": "billion",
          "tn": "trillion", "t": "trillion"}  # fmt: skip
 
-SAME_IN_PLURAL = {"yen", "hertz", "kilohertz", "megahertz", "gigahertz", "terahertz", "horsepower", "yuan"}
-IRREGULAR = {"foot": "feet", "inch": "inches", "penny": "pence", "paisa": "paise"}
+SAME_IN_PLURAL = {"yen", "hertz", "kilohertz", "megahertz", "gigahertz", "terahertz", "horsepower", "yuan", "won",
+                  "dong", "baht", "dozen", "rand", "bitcoin", "ether", "naira", "count"}  # fmt: skip
+IRREGULAR = {"foot": "feet", "inch": "inches", "penny": "pence", "paisa": "paise", "real": "reais", "krona": "kronor",
+             "krone": "kroner", "person": "people", "zloty": "zlotys", "koruna": "koruny"}  # fmt: skip
 BEFORE_THE_NOUN = ("U", "S", "British", "Japanese", "Swiss", "Canadian", "Australian", "Indian", "Chinese", "cubic",
-                   "square", "kilowatt", "megawatt", "gigawatt", "watt", "milliamp", "New", "Zealand", "Hong", "Kong",
-                   "Singapore")  # fmt: skip
+                   "square", "kilowatt", "megawatt", "gigawatt", "terawatt", "watt", "milliamp", "New", "Zealand",
+                   "Hong", "Kong", "Singapore", "Korean", "Brazilian", "Mexican", "Swedish", "Norwegian", "Danish",
+                   "Polish",
+                   "Czech", "South", "African", "fluid", "basis", "light", "nautical", "billion", "international",
+                   "amp", "newton", "decibel", "kilovolt")  # fmt: skip
 
 
 def plural(unit: str, count: str) -> str:
@@ -79,3 +119,18 @@ def plural(unit: str, count: str) -> str:
     head = words[at]
     words[at] = head if head in SAME_IN_PLURAL else IRREGULAR.get(head, f"{head}s")
     return " ".join(words)
+
+
+ANY_CASE = {
+    unit.lower(): name for unit, name in UNITS.items()
+    if unit.lower() in ("kg kgs km cm mm lb lbs oz tbsp tsp ml mph kph rpm mbps kbps gbps hz khz mhz ghz dpi fps psi "
+                        "kwh gb tb hrs mins secs yrs").split() and unit not in ("Gb", "Tb")
+}  # fmt: skip
+"""Units of more than one letter that are also written in capitals."""
+WITH_STOP = {"in": "inch", "c": "cup", "T": "tablespoon", "t": "teaspoon", "ea": "each", "d": "day", "yd": "yard"}
+"""Units only where a full stop and more of the sentence follow: 3 in. of rain."""
+
+
+def unit_named(written: str) -> str | None:
+    """The name of a unit as it is written, one that is written in other capitals too."""
+    return UNITS.get(written) or ANY_CASE.get(written.lower())

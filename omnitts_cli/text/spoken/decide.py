@@ -1,0 +1,146 @@
+"""What is ambiguous by itself and decided by its neighbours: a letter after a number, a hyphen, a stroke.
+
+Each decision looks at the classes of what is beside it first (a number, a capital, a sign), then at words.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from omnitts_cli.text.spoken import around, english
+
+Letter = Literal["unit", "scale", "name", "degrees"]
+Hyphen = Literal["minus", "to", "nothing", "dash"]
+Stroke = Literal["date", "of", "over", "fraction"]
+
+LISTED = re.compile(r"\b([A-Za-z]{1,12})\.? ?#?(?:\d{1,4}[A-Za-z]?(?:, and |, | and | or | & |[-–/]| to )){1,4}\Z")
+"""Further numbers of a list whose first has a label: seats 12A, 12B and 14C."""
+STREET_AFTER = re.compile(
+    rf" (?:[NSEW]\.? )?(?:[A-Z][\w'’]* ){{1,3}}(?:{'|'.join(english.STREETS)})\b| \d{{1,3}}(?:st|nd|rd|th)\b"
+)
+DATE = re.compile(r"(?:1[0-2]|0?[1-9])/(?:3[01]|[12]\d|0?[1-9])(?![\d/])")
+
+
+def labelled(text: str, start: int) -> bool:
+    """Whether a number is the name of something: gate 7, Fig. 2, Boeing 747; or of a house before its street."""
+    word = around.word_before(text, start)
+    if word in english.LABELS or word in english.MADE:
+        return True
+    listed = LISTED.search(text[max(0, start - around.REACH) : start])
+    return bool(listed) and listed[1].lower() in english.LABELS  # type: ignore[index]
+
+
+def letter_after_number(text: str, start: int, figure: str, gap: str, letter: str, end: int) -> Letter:
+    """What a single letter after a number is. `start` is where the number begins, `end` where the letter ends."""
+    if labelled(text, start) or STREET_AFTER.match(text, end) or text[max(0, start - 1) : start].isalnum():
+        return "name"
+    if text[end : end + 1] == ":":
+        return "name"
+    if letter in "BMTkKbmG" and not gap and (chosen := scale(text, start, figure, letter, end)):
+        return chosen
+    following = around.word_after(text, end)
+    if letter == "A":
+        return "unit" if "." in figure or following in english.AMPERES or electric(text, start, end) else "name"
+    if letter == "N":
+        near = around.before(text, start, 4) + around.after(text, end, 3)
+        return "unit" if "." in figure or english.FORCES & set(near) else "name"
+    if letter in "CF":
+        return degrees(text, start, figure, gap, end)
+    if letter in "BMTKG" and not gap:
+        return "name"
+    return "name" if letter in "BMTKGkbDEHIOPQRSUXYZ" else "unit"
+
+
+def scale(text: str, start: int, figure: str, letter: str, end: int) -> Letter | None:
+    """Thousands, millions and billions; None where the letter may still be a unit."""
+    earlier, later = around.before(text, start, 2), around.after(text, end, 2)
+    counted = bool(english.COUNTED_NOUNS & set(later)) or "." in figure or text[end : end + 1] == "+"
+    near = counted or bool(earlier and earlier[0] in english.ABOUT) or text[max(0, start - 1) : start] in "~≈"
+    if letter in "kK":
+        return "scale"
+    if letter == "m":
+        return "scale" if later and (later[0] in english.COUNTED_NOUNS) and later[0] not in LENGTHS else None
+    if letter == "M":
+        return "scale" if counted or figure != "3" else "name"
+    if letter == "B":
+        return "scale" if near or english.NETWORKS & set(earlier) or text[max(0, start - 1) : start] == "-" else "name"
+    return "scale" if letter == "T" and (counted or near) else None
+
+
+LENGTHS = english.words("run relay lines lanes years tons miles")
+ELECTRIC = re.compile(r"\d ?(?:V|W|mA|kW|Ω|Ah|Hz)\b|\b[Aa]mps?\b|\b[Vv]olts?\b|\b[Cc]urrent\b")
+
+
+def electric(text: str, start: int, end: int) -> bool:
+    return bool(ELECTRIC.search(text[max(0, start - 24) : start] + " | " + text[end : end + 16]))
+
+
+def degrees(text: str, start: int, figure: str, gap: str, end: int) -> Letter:
+    """72 F and 5 C are temperatures beside words of heat, or if they look like one."""
+    if re.match(r"[#♯♭/]|['’]s", text[end : end + 2]):
+        return "name"
+    earlier = around.before(text, start, 4)
+    if earlier and earlier[0] in ("vitamin", "type", "grade"):
+        return "name"
+    warm = bool(set(earlier) & english.HEAT)
+    likely = gap == " " and ((len(figure) > 1 and figure[0] != "0") or "." in figure)
+    return "degrees" if (warm and gap) or likely or (warm and len(figure) > 1) else "name"
+
+
+# ---- hyphens
+
+
+def hyphen(text: str, start: int, end: int) -> Hyphen:
+    """What is said for a hyphen or dash between what ends at `start` and the number that begins at `end`."""
+    left, right = text[max(0, start - 24) : start], text[end : end + 24]
+    before, after = re.search(r"[^\s(,;\"“]*\Z", left), re.match(r"[$€£¥₹~]?([\d.,]*\d)", right)
+    joined = start + 1 == end and text[start] == "-"
+    run = before[0] if before else ""
+    if not after or not joined:
+        return "to"
+    if re.search(r"#\d+\Z", run) or re.fullmatch(r"\d+(?:\.\d+){2,}", run) or numbered_case(text, start - len(run)):
+        return "dash"
+    if re.search(r"[A-Za-z]\d+\Z", run) and not re.fullmatch(r"[\d.,]*\d(?:[a-zA-Z]{1,4}|%)", run):
+        return "nothing"
+    maker = around.word_before(text, start - len(run))
+    if maker in english.MADE:
+        return "nothing"
+    return "to" if rises(run, after[1]) else "nothing"
+
+
+def numbered_case(text: str, start: int) -> bool:
+    return around.word_before(text, start) in ("invoice", "order", "ticket", "case", "rfc", "po")
+
+
+def rises(low: str, high: str) -> bool:
+    """Whether two numbers can be a range or a score: 5-10 and 3-1, but not 978-0."""
+    low, high = low.replace(",", "").lstrip("$€£¥₹~"), high.replace(",", "").rstrip(".")
+    if not (re.fullmatch(r"\d+", low) and re.fullmatch(r"\d+", high)):
+        return True
+    if len(high) > 1 and high[0] == "0" and len(low) > len(high):
+        return False
+    return int(low) < int(high) or len(low) <= len(high) + 1
+
+
+# ---- strokes
+
+
+def stroke(text: str, start: int, end: int, above: int, below: int) -> Stroke:
+    """What two numbers with a stroke between them are: 12/25 a date, 3/5 times "three out of five"."""
+    word, later = around.word_before(text, start), around.word_after(text, end)
+    if later in english.TRIES or word in english.OUT_OF_BEFORE:
+        return "of"
+    if 1 <= above <= 12 and 1 <= below <= 31 and dated(text, start, end, word, later):
+        return "date"
+    return "fraction"
+
+
+def dated(text: str, start: int, end: int, word: str, later: str) -> bool:
+    if later in english.NOT_DATED:
+        return False
+    beside = re.match(r" ?[-–] ?(?=\d{1,2}/\d)", text[end : end + 5])
+    if beside and DATE.match(text, end + beside.end()):
+        return True
+    back = re.search(r"(\d{1,2}/\d{1,2}) ?[-–] ?\Z", text[max(0, start - 9) : start])
+    return word in english.DATED or bool(back and DATE.match(back[1]))

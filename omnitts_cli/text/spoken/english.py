@@ -1,0 +1,161 @@
+"""The English words that decide how a written form is read: what stands for what, and which neighbours matter.
+
+Another language is another module with the same names, and its own file of lines in tests/text.
+"""
+
+from __future__ import annotations
+
+
+def words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def pairs_of(text: str) -> dict[str, str]:
+    """`a=b c=d e` -> {"a": "b", "c": "d", "e": "e"}; `_` stands for a space."""
+    found = (entry.partition("=") for entry in text.split())
+    return {short: (long or short).replace("_", " ") for short, _, long in found}
+
+
+# ---- neighbours: words in small letters, without their marks
+
+LABELS = words(
+    "apartment apt unit suite ste room rm gate seat row exit section sec fig figure figs figures table tab chapter ch "
+    "form block building bldg floor fl platform track terminal hall lot bay zone dock pier door stall route rt rte "
+    "hwy highway bus flight line model type class grade group level version appendix app annex schedule exhibit item "
+    "part pt plate panel step question problem exercise article art clause paragraph para page p pp vol volume box "
+    "drawer shelf aisle cabin berth coach carriage car wing flat house stop bed ward cell lane pin aircraft engine "
+    "district precinct battalion company platoon phase case count rule title tier category size formula equation eq "
+    "gates seats rooms rows exits sections tables apartments flats units forms types models lines tracks platforms"
+)
+"""What is numbered: a letter after the number belongs to it, as in gate 7A."""
+MADE = words(
+    "boeing airbus cessna embraer douglas antonov tupolev concorde mig sukhoi mcdonnell intel amd nvidia porsche bmw "
+    "audi peugeot fiat ferrari mercedes"
+)
+"""Makers, whose numbers are names."""
+COUNTED_NOUNS = words(
+    "users user views view people downloads followers subscribers parameters params tokens dollars euros pounds plays "
+    "likes streams rows records lines words copies units votes members customers visitors hits jobs deaths cases "
+    "homes households years residents installs requests images samples documents pages stars players viewers "
+    "listeners readers students workers employees cars barrels tons tonnes acres miles shares bonus investment deal "
+    "plan budget loan grant fund round valuation population model models weights inhabitants transactions messages "
+    "posts songs books photos videos devices accounts patients doses tests items objects"
+)
+"""What is counted in thousands, millions and billions."""
+ABOUT = words(
+    "about around over under nearly almost roughly some approximately approx than exceeded reached hit topped by "
+    "least most total of only up worth cost costs spent raised lost earned paid to"
+)
+NETWORKS = words(
+    "llama qwen mistral gemma gpt falcon phi deepseek mixtral yi olmo bloom opt glm vicuna pythia palm models model "
+    "qwen2 qwen3 llama2 llama3"
+)
+"""Models that are called by the number of their parameters."""
+AMPERES = words(
+    "fuse fuses breaker breakers charger chargers circuit circuits current outlet battery draws draw rated amps volts "
+    "supply adapter load relay socket plug switch motor diode regulator drawing carries carry"
+)
+FORCES = words(
+    "force forces thrust tension grip load pull push weight pressing exert exerts applied newton newtons spring"
+)
+HEAT = words(
+    "temp temps temperature temperatures oven bake baked preheat heat heated cook roast roasted weather fever degrees "
+    "water boil boils boiling melt melts freeze freezes freezing hot cold warm cool hit high low forecast outside "
+    "reach reached celsius fahrenheit below above c f at to thermometer thermostat set"
+)
+MEASURED_NOUNS = words(
+    "battery batteries fuse fuses bulb bulbs charger chargers adapter outlet outlets socket motor motors engine "
+    "engines breaker breakers supply circuit circuits cable cables cord wire screw screws nail nails bolt bolts pipe "
+    "pipes board boards screen screens monitor monitors tv drive drives disk disks ssd card cards can cans bag bags "
+    "bottle bottles jar jars box boxes pack packs package packages tank tanks tube tubes tin tins carton cartons "
+    "steak burger lens lenses camera cameras film gun guns caliber pistol rifle cannon run runs race races walk hike "
+    "ride swim sprint dash relay lap bike wrench drill blade hose ladder rope tape tile tiles plank beam pool fence "
+    "wall wheel wheels tire tires pan plate dish skillet cake pizza sub hoagie turn angle rise drop range bill bills "
+    "note coin coins deal budget plan fine prize bonus loan fund tip gift ticket fee discount led radiator heater "
+    "oven amp amplifier speaker resistor capacitor laser antenna modem link connection line lines limit delay timeout "
+    "limits dose doses tablet tablets pill pills capsule capsules serving servings barrel drum bucket jug pitcher mug "
+    "glass keg truck van boat yacht ship plane rock weight weights dumbbell dumbbells vest kettlebell child baby fish "
+    "dog cat man woman"
+)
+"""Nouns that a measure stands before: a twelve volt battery."""
+TEMPERATURE_UNITS = pairs_of("C=Celsius F=Fahrenheit")
+DATED = words(
+    "on by until till since due before after starting ending born dated expires exp dinner meeting party wedding "
+    "concert deadline ooo off away closed open mon tue tues wed thu thur thurs fri sat sun monday tuesday wednesday "
+    "thursday friday saturday sunday date released updated effective through thru from ends starts begins birthday"
+)
+"""Before 12/25 they show that it is a date."""
+NOT_DATED = words("of times hours percent cup cups inch inches mile miles way done full the")
+TRIES = words(
+    "times tries attempts votes people games stars tests cases runs passed failed players points matches questions "
+    "respondents patients days lanes lap laps page pages round rounds step steps members teeth"
+)
+"""After 3/5 they show that it is three out of five."""
+OUT_OF_BEFORE = words("lap page step round part level question stage slide track volume day week")
+YEARS_BEFORE = words("in by since until from of after before during circa around about year to through ad form")
+DURATIONS = words(
+    "in for after within every wait waited took takes lasted lasts timeout sleep another under about just only than to"
+)
+SPORTS = words("win won wins beat lead leads led lost loss draw victory defeat score final ahead up down tied")
+CALLED = words("call dial text code pin account id extension ext otp passcode password zip card ending port")
+"""Before a number they show that it is said digit by digit."""
+STARTS_ADDRESS = words("at to from near on")
+
+SCRIPTURE = (
+    "Gen Genesis Exodus Ex Psalm Psalms Ps Isaiah Isa Matthew Matt Mark Luke John Acts Romans Rom Corinthians Cor "
+    "Qur'an Quran Koran Surah Proverbs Prov Job Revelation Rev Hebrews Heb Deuteronomy Deut Leviticus Lev Ephesians "
+    "Eph James"
+).split()
+"""Books whose chapters and verses are 3:16."""
+
+# ---- short words
+
+CHAT = pairs_of(
+    "thx=thanks thnx=thanks tks=thanks ty=thank_you pls=please plz=please btw=by_the_way attn=attention fwd=forward "
+    "ppl=people gr8=great b4=before l8r=later l8=late m8=mate 2nite=tonight 2day=today 2moro=tomorrow "
+    "2morrow=tomorrow w8=wait msg=message msgs=messages govt=government gov't=government dept=department "
+    "appt=appointment mgmt=management mgr=manager asst=assistant mtg=meeting yr=year yrs=years pkg=package "
+    "pkgs=packages wknd=weekend tmrw=tomorrow tmr=tomorrow tho=though thru=through cuz=because coz=because "
+    "bday=birthday bc=because rly=really srsly=seriously prob=probably probs=probably def=definitely info=info"
+)
+LETTERS = words(
+    "idk tbh imo imho fyi lol omg ttyl brb rn smh ngl irl afk dm dms rsvp eta diy faq ftw tldr nsfw wtf ikr iirc "
+    "afaik html css http https www url urls api apis sql ssh ftp tcp udp ip usb hdmi pdf csv xml php cpu cpus gpu "
+    "gpus hp pr ai ml qa"
+)
+"""Written in small letters, but said letter by letter."""
+SHORT_WORDS = pairs_of(
+    "w/o=without w/out=without w/=with c/o=care_of b/c=because n/a=not_applicable and/or=and_or he/she=he_or_she "
+    "she/he=she_or_he his/her=his_or_her her/his=her_or_his him/her=him_or_her s/he=she_or_he A/C=AC a/c=AC "
+    "N/A=not_applicable"
+)
+
+# ---- addresses
+
+STREETS = pairs_of(
+    "St=Street Ave=Avenue Av=Avenue Rd=Road Ln=Lane Dr=Drive Blvd=Boulevard Ct=Court Pl=Place Sq=Square Hwy=Highway "
+    "Pkwy=Parkway Ter=Terrace Terr=Terrace Cir=Circle Expy=Expressway Expwy=Expressway Fwy=Freeway Tpke=Turnpike "
+    "Trl=Trail Aly=Alley Cres=Crescent Plz=Plaza Xing=Crossing Brg=Bridge Pike Street Avenue Road Lane Drive "
+    "Boulevard Court Place Square Highway Parkway Terrace Circle Way Trail Row Broadway"
+)
+COMPASS = pairs_of("N=North S=South E=East W=West NE=Northeast NW=Northwest SE=Southeast SW=Southwest")
+STATES = pairs_of(
+    "AL=Alabama AK=Alaska AZ=Arizona AR=Arkansas CA=California CO=Colorado CT=Connecticut DE=Delaware FL=Florida "
+    "GA=Georgia HI=Hawaii ID=Idaho IL=Illinois IN=Indiana IA=Iowa KS=Kansas KY=Kentucky LA=Louisiana ME=Maine "
+    "MD=Maryland MA=Massachusetts MI=Michigan MN=Minnesota MS=Mississippi MO=Missouri MT=Montana NE=Nebraska "
+    "NV=Nevada NH=New_Hampshire NJ=New_Jersey NM=New_Mexico NY=New_York NC=North_Carolina ND=North_Dakota OH=Ohio "
+    "OK=Oklahoma OR=Oregon PA=Pennsylvania RI=Rhode_Island SC=South_Carolina SD=South_Dakota TN=Tennessee TX=Texas "
+    "UT=Utah VT=Vermont VA=Virginia WA=Washington WV=West_Virginia WI=Wisconsin WY=Wyoming"
+)
+"""Read after a comma that follows a town: Austin, TX."""
+BEFORE_NAMES = pairs_of("Mt=Mount Ft=Fort Pt=Point St=Saint Mts=Mountains")
+
+# ---- before a name, and before a number
+
+TITLES = pairs_of(
+    "Mr=Mister Mrs=Missus Ms=Miz Mx=Mix Dr=Doctor Prof=Professor Gen=General Capt=Captain Cpt=Captain Lt=Lieutenant "
+    "Sgt=Sergeant Gov=Governor Rev=Reverend Col=Colonel Maj=Major Cmdr=Commander Sen=Senator Rep=Representative "
+    "Pres=President Hon=Honorable Cpl=Corporal Pvt=Private Adm=Admiral Det=Detective Fr=Father Supt=Superintendent "
+    "Insp=Inspector Amb=Ambassador Sec=Secretary Msgr=Monsignor Ofc=Officer Pfc=Private_First_Class Brig=Brigadier "
+    "Sr=Sister Br=Brother Atty=Attorney Treas=Treasurer Chmn=Chairman"
+)

@@ -1,0 +1,350 @@
+"""A number and what follows it: a unit, percent, feet and inches, a multiplier, an ordinal; or a number on its own."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from omnitts_cli.text.numerals import number, ordinal, pairs, year
+from omnitts_cli.text.spoken import around, decide
+from omnitts_cli.text.spoken.figures import AT, DASH, FIGURE, adjective, amount, scale
+from omnitts_cli.text.spoken.rules import Match, Rule, Said
+from omnitts_cli.text.spoken.units import LARGE, MONEY, PER, UNITS, WITH_STOP, plural, unit_named
+
+UNIT_AT = re.compile(
+    r"(?P<gap> ?|-)"
+    r"(?P<unit>(?:sq|cu|fl)\.? (?:ft|in|m|km|mi|yd|oz)\b|[°º] ?[CFK](?![A-Za-z])|[°º]|[A-Za-zµμΩ]{1,9}(?![A-Za-z]))"
+)
+POWER_AT = re.compile(r"[²³]|(?<=m)[23](?!\d)|\^[23](?!\d)")
+PER_AT = re.compile(r"/(?P<per>[A-Za-zµμ]{1,9})(?P<power>[²³23])?(?![\w/²³])|/(?=\d{1,4} ?(?P<again>[A-Za-z]{1,3})\b)")
+STOP_INSIDE = re.compile(r"\.(?=,| [a-z0-9(]|[)/])")
+LARGE_AT = re.compile(r" ?(?P<large>million|billion|trillion|thousand|bn|tn|mn)\b|(?P<letter>[kKMBmT])\b(?!-)")
+PRIME_AT = re.compile(r" ?(?P<mark>[′″'’\"])")
+BY_AT = re.compile(r" ?[x×] ?(?=\d)")
+TIMES_AT = re.compile(r" ?[x×](?!\w)")
+ORDINAL_AT = re.compile(r"(?:st|nd|rd|th|ST|ND|RD|TH)\b")
+SQUARE = {"²": "square", "2": "square", "³": "cubic", "3": "cubic", "^2": "square", "^3": "cubic"}
+SQUARED = {"²": "squared", "2": "squared", "³": "cubed", "3": "cubed"}
+GENERATIONS = {"2K", "4K", "8K", "5K", "10K", "5k", "10k"}  # screens and runs, which people do not call thousands
+RESOLUTION = re.compile(r"[1-9]\d{3}")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number at a place of a text; with `low`, the upper end of a range that began at `begin`."""
+
+    text: str
+    begin: int
+    start: int
+    end: int
+    written: str
+    low: str = ""
+
+    @property
+    def count(self) -> str:
+        """What decides between one and several."""
+        return "2" if self.low else self.written
+
+    @property
+    def words(self) -> str:
+        return f"{amount(self.low)} to {amount(self.written)}" if self.low else amount(self.written)
+
+
+def quantity(found: Match) -> Said:
+    """A number with what follows it."""
+    text, start, end = found.string, found.start(), found.end()
+    figure = Figure(text, start, start, end, found[0])
+    dash = DASH.match(text, end)
+    high = AT.match(text, dash.end()) if dash else None
+    if high and not text[max(0, start - 1) : start].isalnum():
+        ranged = Figure(text, start, high.start(), high.end(), high[0], found[0])
+        for read in (percent, measured):
+            if said := read(ranged):
+                return said
+    for read in READERS:
+        if said := read(figure):
+            return said
+    return bare(figure)
+
+
+# ---- what may follow
+
+
+def percent(at: Figure) -> tuple[str, int] | None:
+    found = re.compile(" ?([%‰])").match(at.text, at.end)
+    if not found:
+        return None
+    return f"{at.words} {'per mille' if found[1] == '‰' else 'percent'}", found.end()
+
+
+def money_after(at: Figure) -> tuple[str, int] | None:
+    """5 €, 3,50 €, 99¢."""
+    found = re.compile(rf" ?([{''.join(set(MONEY) - {'$'})}¢])(?!\d)").match(at.text, at.end)
+    if not found or at.text[max(0, at.start - 1) : at.start].isalnum():
+        return None
+    one = "cent" if found[1] == "¢" else MONEY[found[1]][0]
+    return f"{at.words} {plural(one, at.count)}", found.end()
+
+
+def measured(at: Figure) -> tuple[str, int] | None:
+    """5 km, 10 m/s², 5-10 mg/kg, 6 m², 12 V battery."""
+    found = UNIT_AT.match(at.text, at.end)
+    if not found:
+        return None
+    gap, written, end = found["gap"], found["unit"], found.end()
+    if len(written) == 1 and written.isalpha() and written not in "µμΩ":
+        return lettered(at, gap, written, end)
+    unit = unit_named(written.replace(".", "").replace("º", "°").replace("° ", "°"))
+    if unit is None and written in WITH_STOP:
+        return dotted(at, written, end)
+    if unit is None or (written == "pm" or (written == "ct" and gap == " ")):
+        return None
+    return with_unit(at, unit, gap, end)
+
+
+def with_unit(at: Figure, unit: str, gap: str, end: int) -> tuple[str, int] | None:
+    """The words of a number and its unit, and of what belongs to the unit: a power, "per", a full stop."""
+    if power := POWER_AT.match(at.text, end):
+        unit, end = f"{SQUARE[power[0]]} {unit}", power.end()
+    if re.match(r"\w|/\w+/", at.text[end : end + 12]):
+        return None
+    tail, end = per_tail(at.text, end)
+    stop = STOP_INSIDE.match(at.text, end)
+    end = stop.end() if stop else end
+    single = not at.low and (gap == "-" or adjective(at.text, at.begin, end))
+    return f"{at.words} {unit if single else plural(unit, at.count)}{tail}", end
+
+
+def per_tail(text: str, end: int) -> tuple[str, int]:
+    found = PER_AT.match(text, end)
+    if not found:
+        return "", end
+    if found["per"] is None:
+        return (" per", end + 1) if unit_named(found["again"]) else ("", end)
+    if found["per"] not in PER:
+        return "", end
+    return f" per {per_unit(found['per'], found['power'])}", found.end()
+
+
+def per_unit(unit: str, power: str | None) -> str:
+    """s² -> second squared; cm³ -> cubic centimeter."""
+    if power is None:
+        return PER[unit]
+    return f"{PER[unit]} {SQUARED[power]}" if unit in ("s", "h") else f"{SQUARE[power]} {PER[unit]}"
+
+
+def lettered(at: Figure, gap: str, letter: str, end: int) -> tuple[str, int] | None:
+    """A number and one letter: the letter is a unit, a multiplier, or part of a name."""
+    if letter in WITH_STOP and at.text[end : end + 1] == "." and gap == " ":
+        return dotted(at, letter, end)
+    kind = decide.letter_after_number(at.text, at.begin, at.written, gap, letter, end)
+    if kind == "unit" and letter in UNITS:
+        return with_unit(at, UNITS[letter], gap, end)
+    if kind == "degrees":
+        return f"{at.words} degrees {'Celsius' if letter == 'C' else 'Fahrenheit'}", end
+    if kind == "scale" and at.written + letter not in GENERATIONS:
+        return f"{at.words}{scale(letter)}", end
+    if gap == "" and letter not in "xX" and not at.low:
+        figure = pairs(int(at.written)) if at.written.isdigit() and at.written[0] != "0" else amount(at.written)
+        return f"{figure} {letter.upper()}", end
+    return None
+
+
+def dotted(at: Figure, unit: str, end: int) -> tuple[str, int] | None:
+    """3 in. of rain, 1 c. sugar; not a word that ends a sentence."""
+    found = re.compile(r"\.(?=,| [a-z0-9(]|\Z)").match(at.text, end)
+    if not found:
+        return None
+    end = found.end() if found.end() < len(at.text) else found.start()
+    name = WITH_STOP[unit]
+    if name == "each":
+        return f"{at.words} each", end
+    single = not at.low and adjective(at.text, at.begin, end)
+    return f"{at.words} {name if single else plural(name, at.count)}", end
+
+
+def large(at: Figure) -> tuple[str, int] | None:
+    """10M users, 50k, 100 million kg."""
+    found = LARGE_AT.match(at.text, at.end)
+    if not found or found["letter"]:
+        return None
+    end = found.end()
+    words = f"{at.words} {LARGE.get(found['large'], found['large'])}"
+    unit = re.compile(r" (\w{1,4})\b").match(at.text, end)
+    if unit and len(unit[1]) > 1 and (name := unit_named(unit[1])):
+        return f"{words} {plural(name, '2')}", unit.end()
+    return words, end
+
+
+def primes(at: Figure) -> tuple[str, int] | None:
+    """12' x 10', 27" monitor: feet and inches, minutes and seconds of an arc or a match; or quotation marks."""
+    found = PRIME_AT.match(at.text, at.end)
+    if not found or at.text[max(0, at.start - 1) : at.start].isalnum():
+        return None
+    mark, end, text = found["mark"], found.end(), at.text
+    if " " in found[0] and mark not in "′″":
+        return None
+    if mark == "″" or (mark == '"' and not quoted(at, end)):
+        return inches(at, end)
+    if mark in "\"'’" and (mark == '"' or apostrophe(at, mark, end)):
+        return None
+    if mark in "'’" and of_a_match(text, at, end):
+        return f"{at.words} minute", end
+    single = adjective(text, at.begin, end)
+    return f"{at.words} {'foot' if single else plural('foot', at.written)}", end
+
+
+def quoted(at: Figure, end: int) -> bool:
+    """Whether a straight mark closes a quotation."""
+    text = at.text
+    if text[end : end + 1].isalnum():
+        return True
+    return text.count('"') % 2 == 0 and not re.match(r" ?[x×]", text[end : end + 2]) and "x" not in text[: at.start]
+
+
+def apostrophe(at: Figure, mark: str, end: int) -> bool:
+    text = at.text
+    if text[end : end + 1].isalnum() or (mark == "'" and text.count(mark, max(0, at.start - 40), at.start) % 2):
+        return True
+    return not (of_a_match(text, at, end) or FEET_GO_ON.match(text, end))
+
+
+FEET_GO_ON = re.compile(r" ?[x×]| (?:tall|long|wide|deep|high|by)\b|,? |[.)]?\Z")
+
+
+def inches(at: Figure, end: int) -> tuple[str, int]:
+    noun = re.match(r" [a-z]", at.text[end : end + 2]) and around.word_after(at.text, end) == "monitor"
+    single = adjective(at.text, at.begin, end) and not (noun and not_after_article(at))
+    return f"{at.words} {'inch' if single else plural('inch', at.written)}", end
+
+
+def not_after_article(at: Figure) -> bool:
+    return around.word_before(at.text, at.begin) not in ("a", "an", "the", "this", "my")
+
+
+def of_a_match(text: str, at: Figure, end: int) -> bool:
+    """The 45' mark."""
+    return around.word_after(text, end) in ("mark", "minute", "goal") or bool(re.match(r"\+\d", text[end : end + 2]))
+
+
+def by_or_times(at: Figure) -> tuple[str, int] | None:
+    """1920x1080, 3 x 4 x 5: by; with an equals sign after it, times. 10x faster: times. y = 2x: the letter."""
+    text, end = at.text, at.end
+    if text[max(0, at.start - 1) : at.start].isalnum():
+        return None
+    if not BY_AT.match(text, end):
+        found = TIMES_AT.match(text, end)
+        if not found:
+            return None
+        if "x" in found[0] and (around.computed(text, at.start, found.end()) or MINUS_BESIDE.match(text, found.end())):
+            return f"{at.words} x", found.end()
+        return f"{at.words} times", found.end()
+    parts, crossed = [at.written], False
+    while len(parts) < 4 and (found := BY_AT.match(text, end)):
+        part = AT.match(text, found.end())
+        assert part is not None, "a digit follows"
+        crossed |= "×" in found[0] and " " in found[0]
+        parts.append(part[0])
+        end = part.end()
+    word = "times" if re.match(r" ?=", text[end : end + 2]) or crossed else "by"
+    long = all(RESOLUTION.fullmatch(part) for part in parts)
+    words = f" {word} ".join(pairs(int(part)) if long else number(part) for part in parts)
+    return with_dimension(text, words, parts[-1], end)
+
+
+MINUS_BESIDE = re.compile(r" ?[-−–+] ?\d")
+DIMENSION_UNIT = re.compile(r" ?(cm|mm|m|in|ft|km|px|inch|inches|feet)(²|³|2|3)?(?![\w²³/])")
+
+
+def with_dimension(text: str, words: str, last: str, end: int) -> tuple[str, int]:
+    """2x8 m2: the area that two lengths span."""
+    found = DIMENSION_UNIT.match(text, end)
+    if found and found[2] and (unit := UNITS.get(found[1])):
+        return f"{words} {SQUARE[found[2]]} {plural(unit, '2')}", found.end()
+    if found and found[1] == "m" and adjective(text, end, found.end()):
+        return f"{words} meter", found.end()
+    if (plural_of := re.compile(r"s\b").match(text, end)) is not None:
+        return f"{words}s", plural_of.end()
+    return words, end
+
+
+def nth(at: Figure) -> tuple[str, int] | None:
+    found = ORDINAL_AT.match(at.text, at.end)
+    if not found or "." in at.written:
+        return None
+    return ordinal(int(at.written.replace(",", ""))), found.end()
+
+
+def several(at: Figure) -> tuple[str, int] | None:
+    """The 747s, two 2x4s, over-65s: more than one of what is called by a number."""
+    if not re.match(r"s\b", at.text[at.end : at.end + 2]) or not at.written.isdigit():
+        return None
+    before = around.word_before(at.text, at.start)
+    named = len(at.written) in (3, 4) and before in SEVERAL
+    if not named and not re.search(r"(?:over|under)-\Z|[A-Z]-\Z", at.text[max(0, at.start - 6) : at.start]):
+        return None
+    words = pairs(int(at.written)) if int(at.written) else "zero"
+    return f"{words[:-1]}ies" if words.endswith("y") else f"{words}{'es' if words.endswith('x') else 's'}", at.end + 1
+
+
+SEVERAL = frozenset("the these those some old new two three four five many boeing airbus porsche his their our".split())
+
+
+def bare(at: Figure) -> str:
+    """A number on its own; four digits without a comma are mostly a year."""
+    if re.fullmatch(r"1[1-9]\d\d|20\d\d", at.written):
+        return year(int(at.written))
+    if re.fullmatch(r"10[1-9]\d", at.written) and dated(at):
+        return pairs(int(at.written))
+    return amount(at.written)
+
+
+def dated(at: Figure) -> bool:
+    """1066 is a year after "in" or "by", where nothing is counted."""
+    if at.text[at.start - 1 : at.start] == "-" or re.match(r" [a-z]{3,}s\b", at.text[at.end : at.end + 20]):
+        return False
+    return around.word_before(at.text, at.start) in (
+        "in",
+        "by",
+        "since",
+        "until",
+        "form",
+        "after",
+        "before",
+        "of",
+        "from",
+    )
+
+
+def hyphenated(at: Figure) -> tuple[str, int] | None:
+    if re.match(r"-inch\b", at.text[at.end : at.end + 6]):
+        return f"{at.words}-inch", at.end + 5
+    return None
+
+
+READERS = (hyphenated, percent, money_after, primes, by_or_times, several, nth, measured, large)
+
+
+# ---- without a number before them
+
+
+def per(found: Match) -> str | None:
+    """/month after an amount; `per km²` where no amount stands directly before it, and `per km` as it is."""
+    if found["per"] not in PER:
+        return None
+    if found[0].startswith("/"):
+        return f" per {per_unit(found['per'], found['power'])}"
+    return f"per {per_unit(found['per'], found['power'])}" if found["power"] else None
+
+
+def area(found: Match) -> str | None:
+    """km² without a number."""
+    unit = UNITS.get(found["unit"])
+    return f"{SQUARE[found['power']]} {plural(unit, '2')}" if unit else None
+
+
+RULES: tuple[Rule, ...] = (
+    Rule("a/", r"(?:(?<=\w )per |(?<=[\dkM])/)(?P<per>[A-Za-zµμ]{1,9})(?P<power>[²³])?(?![\w/])", per),
+    Rule("a", r"(?<![\w/])(?P<unit>[a-zµμ]{1,3})(?P<power>[²³])(?!\w)", area),
+    Rule("0.", rf"{FIGURE}", quantity),
+)  # fmt: skip
