@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import math
 import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
-from omnitts_cli.audio.pcm import gain, require_finite
+from omnitts_cli.audio.limiter import CEILING, Limiter
+from omnitts_cli.audio.pcm import dbfs, gain, require_finite
 from omnitts_cli.audio.sinks import BaseSink, Sink
 
 BLOCK_S, STEP_S = 0.4, 0.1
 ABSOLUTE_GATE = -70.0
 RELATIVE_GATE = -10.0
 OFFSET = -0.691
-HIGHEST_PEAK = 10.0 ** (-1.0 / 20.0)
+MOST_LIMITED_DB = 15.0  # more is heard as distortion
+MOST_TRIES = 5
+FLATTEST = 0.25  # the least loudness that a decibel of gain is expected to add
+CLOSE_LU, NEAR_LU = 0.05, 0.1  # when to stop trying, and when to say nothing
+HIGHEST_CURVE = 2.0  # the true peak over the highest sample; more occurs only in made-up sound
 SPOOL_SAMPLES = 24_000 * 60
 COPY_SAMPLES = 24_000
 MOST_STEPS = 11  # filtered at a time; at 24 kHz the transform then has 32,768 values, which fit in the cache
@@ -43,7 +50,7 @@ class Meter:
     """Measures as it is fed. The filters run as one response in the frequency domain, over as much as there is."""
 
     def __init__(self, rate: int) -> None:
-        self._step = round(STEP_S * rate)
+        self.rate, self._step = rate, round(STEP_S * rate)
         self._response = impulse_response(rate)
         self._tail = np.zeros(self._response.size, np.float64)  # of earlier sound, reaching into what comes next
         self._rest = np.zeros(0, np.float32)
@@ -127,29 +134,73 @@ def lufs(samples: np.ndarray, rate: int) -> float:
     return meter.lufs()
 
 
-def level(samples: np.ndarray, rate: int, target_lufs: float) -> tuple[np.ndarray, float, list[str]]:
-    """Returns a whole sound at a target loudness, the decibels added, and notices for a person."""
+def level(samples: np.ndarray, rate: int, target_lufs: float) -> tuple[np.ndarray, list[str]]:
+    """Returns a whole sound at a target loudness, and notices for a person."""
     from omnitts_cli.audio.sinks import MemorySink
 
     inner = MemorySink()
     sink = LoudnessSink(inner, target_lufs, rate)
     sink.write(samples)
     sink.finish()
-    return inner.sound, sink.applied_db, sink.notices
+    return inner.sound, sink.notices
 
 
-def factor_for(meter: Meter, target_lufs: float, notices: list[str]) -> np.float32:
-    """The factor that brings measured sound to a target loudness; `notices` gets why it is another one."""
+@dataclass(frozen=True)
+class Level:
+    """The gain before the limiter, and what comes out of it."""
+
+    gain_db: float
+    lufs: float  # -inf if it is too short or too quiet to be measured
+    peak: float  # the highest sample
+
+    def of(self, blocks: Iterable[np.ndarray], rate: int) -> Iterator[np.ndarray]:
+        """The sound at this level."""
+        return limited(blocks, rate, self.gain_db) if math.isfinite(self.lufs) else iter(blocks)
+
+
+def level_for(meter: Meter, target_lufs: float, again: Callable[[], Iterable[np.ndarray]], notices: list[str]) -> Level:
+    """How measured sound gets to a target loudness. `again` gives the sound once more, for each try with the limiter.
+
+    The limiter takes away loudness, which more gain before it restores. `notices` gets why the target is missed.
+    """
     measured = meter.lufs()
     if not math.isfinite(measured):
         notices.append("too short or too quiet for --loudness; the level is unchanged")
-        return np.float32(1.0)
-    factor = gain(target_lufs - measured)
-    if meter.peak * factor > HIGHEST_PEAK:
-        factor = np.float32(HIGHEST_PEAK / meter.peak)
-        reached = measured + 20.0 * math.log10(float(factor))
-        notices.append(f"loudness is {reached:.1f} LUFS instead of {target_lufs:g}: more gain would exceed -1 dBFS")
-    return factor
+        return Level(0.0, measured, meter.peak)
+    most_db = MOST_LIMITED_DB - dbfs(meter.peak / CEILING)
+    found = tried(meter, min(target_lufs - measured, most_db), again)
+    slope = 1.0  # loudness gained by a decibel
+    for _ in range(MOST_TRIES):
+        missing = target_lufs - found.lufs
+        if abs(missing) <= CLOSE_LU or (missing > 0 and found.gain_db == most_db):
+            break
+        before, found = found, tried(meter, min(found.gain_db + missing / slope, most_db), again)
+        slope = min(1.0, max(FLATTEST, (found.lufs - before.lufs) / (found.gain_db - before.gain_db)))
+    if abs(missing) > NEAR_LU:
+        notices.append(
+            f"loudness is {found.lufs:.1f} LUFS instead of {target_lufs:g}: for more, peaks would have to be "
+            f"turned down by more than {MOST_LIMITED_DB:g} dB"
+        )
+    return found
+
+
+def tried(meter: Meter, gain_db: float, again: Callable[[], Iterable[np.ndarray]]) -> Level:
+    """What comes out with this gain."""
+    peak = meter.peak * float(gain(gain_db))
+    if peak * HIGHEST_CURVE <= CEILING:  # nothing to limit
+        return Level(gain_db, meter.lufs() + gain_db, peak)
+    out = Meter(meter.rate)
+    for samples in limited(again(), meter.rate, gain_db):
+        out.feed(samples)
+    return Level(gain_db, out.lufs(), out.peak)
+
+
+def limited(blocks: Iterable[np.ndarray], rate: int, gain_db: float) -> Iterator[np.ndarray]:
+    """Sound with a gain and the limiter."""
+    limiter = Limiter(rate, float(gain(gain_db)))
+    for samples in blocks:
+        yield limiter.feed(samples)
+    yield limiter.flush()
 
 
 class LoudnessSink(BaseSink):
@@ -160,7 +211,7 @@ class LoudnessSink(BaseSink):
         self._inner, self._target = inner, target_lufs
         self._meter = Meter(rate)
         self._spool = tempfile.SpooledTemporaryFile(max_size=SPOOL_SAMPLES * 4)
-        self.applied_db = 0.0
+        self.level: Level | None = None  # once everything is passed on
 
     @property
     def unwritten(self) -> Path | None:
@@ -181,18 +232,18 @@ class LoudnessSink(BaseSink):
         self.notices.extend(self._inner.notices)
 
     def _copy(self) -> None:
-        factor = self._factor()
-        self.applied_db = 20.0 * math.log10(float(factor))
-        self._spool.seek(0)
-        while data := self._spool.read(COPY_SAMPLES * 4):
-            self._inner.write(np.frombuffer(data, "<f4") * factor)
+        self.level = level_for(self._meter, self._target, self._blocks, self.notices)
+        for samples in self.level.of(self._blocks(), self._meter.rate):
+            self._inner.write(samples)
         self._spool.close()
 
-    def _factor(self) -> np.float32:
-        return factor_for(self._meter, self._target, self.notices)
+    def _blocks(self) -> Iterator[np.ndarray]:
+        self._spool.seek(0)
+        while data := self._spool.read(COPY_SAMPLES * 4):
+            yield np.frombuffer(data, "<f4")
 
     def interrupt(self) -> Path | None:
-        if self.sentences:
+        if self.sentences and self.level is None:  # else it has begun to be passed on
             self._copy()
         return self._inner.interrupt()
 

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from omnitts_cli.audio.loudness import Meter, factor_for
+from omnitts_cli.audio.loudness import Meter, level_for
 from omnitts_cli.audio.pcm import silence
 from omnitts_cli.books.cache import Cache, Spoken
 from omnitts_cli.books.cast import Cast, Member
@@ -181,18 +181,21 @@ class Job:
         return self._levelled(chapters, place, writer)
 
     def _levelled(self, chapters: list[Chapter], place: Place, writer: Writer) -> Result:
-        """Writes everything with one gain, which is known only now."""
-        notices: list[str] = []
-        assert writer.meter is not None
-        factor = factor_for(writer.meter, float(self.speech.loudness), notices)
+        """Writes everything at its level, which is known only now."""
+        result, meter, notices = writer.result, writer.meter, list[str]()
+        assert meter is not None
+
+        def sound() -> Iterator[np.ndarray]:
+            return sound_of(chapters, writer.cache, result.rate, self.chapter_gap_s)
+
+        level = level_for(meter, float(self.speech.loudness), sound, notices)
         for notice in notices:
             self.tell(Notice(notice))
-        again = Writer(self, chapters, writer.cache, set(), place, writer.pace, factor)
-        again.write()
-        return replace(
-            again.result, marks=writer.result.marks, spoken=writer.result.spoken, spoken_s=writer.pace.spoken_s,
-            models=writer.result.models, wall_s=writer.pace.wall_s,
-        )  # fmt: skip
+        place.begin(result.rate)
+        for samples in level.of(sound(), result.rate):
+            place.write(samples)
+        result.wall_s = writer.pace.wall_s
+        return result
 
     def _speak(self, tts: TTS, units: list[tuple[str, Unit]], writer: Writer) -> None:
         speech = replace(self.speech, language=self._language(tts, units[0][1]))
@@ -314,14 +317,13 @@ def moved(sentence: Sentence, by_s: float) -> Sentence:
 
 
 class Writer:
-    """Writes finished units in order. With a loudness and no factor yet, it only measures."""
+    """Writes finished units in order. With a loudness it only measures them."""
 
     def __init__(
-        self, job: Job, chapters: list[Chapter], cache: Cache, spoken: set[str], place: Place, pace: Pace,
-        factor: np.float32 | None = None,
-    ) -> None:  # fmt: skip
+        self, job: Job, chapters: list[Chapter], cache: Cache, spoken: set[str], place: Place, pace: Pace
+    ) -> None:
         self.result, self.pace, self.cache = Result(), pace, cache
-        self._job, self._place, self._factor = job, place, factor
+        self._job, self._place = job, place
         self.meter: Meter | None = None
         self._spoken = spoken
         self._order = self._all(chapters)
@@ -347,7 +349,7 @@ class Writer:
         result = self.result
         if not result.rate:
             result.rate = found.rate
-            if self._job.speech.loudness != "off" and self._factor is None:
+            if self._job.speech.loudness != "off":
                 self.meter = Meter(found.rate)
             else:
                 self._place.begin(found.rate)
@@ -356,7 +358,7 @@ class Writer:
         times = self._job.times
         sentences = self._timed(chapter.keys[number], found, times) if times else found.sentences
         result.sentences += [moved(one, result.seconds) for one in sentences]
-        for samples in self._sound(found):
+        for samples in at_rate(found, result.rate):
             self._put(samples)
         mark = result.marks[-1]
         new = chapter.keys[number] in self._spoken
@@ -384,17 +386,30 @@ class Writer:
             result.marks[-1] = replace(result.marks[-1], end_s=result.seconds)
         result.marks.append(Mark(chapter.title, result.seconds, result.seconds, chapter.number))
 
-    def _sound(self, found: Spoken) -> Iterator[np.ndarray]:
-        if found.rate == self.result.rate:
-            yield from found.blocks()
-            return
-        from omnitts_cli.audio.resample import resample
-
-        yield resample(found.sound(), found.rate, self.result.rate)  # of another model
-
     def _put(self, samples: np.ndarray) -> None:
         self.result.samples += samples.size
         if self.meter is not None:
             self.meter.feed(samples)
         else:
-            self._place.write(samples if self._factor is None else samples * self._factor)
+            self._place.write(samples)
+
+
+def sound_of(chapters: Sequence[Chapter], cache: Cache, rate: int, gap_s: float) -> Iterator[np.ndarray]:
+    """All that was spoken, in order."""
+    for number, chapter in enumerate(chapters):
+        if number:
+            yield silence(gap_s, rate)
+        for key in chapter.keys:
+            found = cache.get(key)
+            assert found is not None, "everything has been spoken"
+            yield from at_rate(found, rate)
+
+
+def at_rate(found: Spoken, rate: int) -> Iterator[np.ndarray]:
+    """The sound of a unit at the rate of the book, which the first unit decides."""
+    if found.rate == rate:
+        yield from found.blocks()
+        return
+    from omnitts_cli.audio.resample import resample
+
+    yield resample(found.sound(), found.rate, rate)  # of another model

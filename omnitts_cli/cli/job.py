@@ -144,7 +144,8 @@ class Job:
             stage = sound_out.open_stage(self.output, rate)
         if self.speech.loudness != "off":
             stage.sink = LoudnessSink(stage.sink, float(self.speech.loudness), rate)
-        stage.meter = Meter(rate) if console.json else None
+        elif console.json:
+            stage.meter = Meter(rate)
         return stage
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from omnitts_cli.audio.encode import SoundFormat
-    from omnitts_cli.audio.loudness import Meter
+    from omnitts_cli.audio.loudness import Level, Meter
     from omnitts_cli.audio.sinks import Sink
     from omnitts_cli.audio.speaker import SpeakerSink
     from omnitts_cli.books.words import Timer, Times
@@ -51,8 +51,8 @@ class Stage:
     speaker: SpeakerSink | None = None
     named: bool = False  # we chose the name, so it is printed on stdout
     unplayed: bool = False  # a file, because there is no sound output
-    peak: float = 0.0  # of what was written
-    meter: Meter | None = None  # measures the loudness of what is written
+    peak: float = 0.0  # of what was written, before --loudness
+    meter: Meter | None = None  # measures the loudness of what is written, before --loudness
 
     def write(self, samples: np.ndarray) -> None:
         """More sound into the sink."""
@@ -63,9 +63,19 @@ class Stage:
             self.sink.write(samples)
 
     @property
+    def level(self) -> Level | None:
+        """What --loudness has made of it."""
+        return getattr(self.sink, "level", None)
+
+    @property
+    def loudest(self) -> float:
+        """The highest sample of the output."""
+        return self.level.peak if self.level else self.peak
+
+    @property
     def lufs(self) -> float | None:
-        """The loudness of everything written, if it was measured and long enough."""
-        measured = self.meter.lufs() if self.meter else -inf
+        """The loudness of the output, if it was measured and long enough."""
+        measured = self.level.lufs if self.level else self.meter.lufs() if self.meter else -inf
         return measured if isfinite(measured) else None
 
     @property
@@ -379,8 +389,7 @@ def report(command: str, speech: Speech, tts: TTS, stage: Stage, stream: Stream,
     from omnitts_cli.speech.voices import code_of
     from omnitts_cli.text.subtitles import joined, sentence_rows
 
-    louder = getattr(stage.sink, "applied_db", 0.0)  # gain of --loudness, applied after measuring
-    peak = dbfs(stage.peak) + louder
+    peak = dbfs(stage.loudest)
     warn_if_clipped(peak, speech.volume, stage)
     console.report_repeats()
     exact = of_exact(tts.engine.device)
@@ -411,8 +420,8 @@ def report(command: str, speech: Speech, tts: TTS, stage: Stage, stream: Stream,
         dtype=str(model.dtype).removeprefix("torch."),
         via=tts.via,
         **({"exact": exact} if exact else {}),
-        peak_dbfs=round(peak, 1) if stage.peak else None,
-        loudness_lufs=None if stage.lufs is None else round(stage.lufs + louder, 1),
+        peak_dbfs=round(peak, 1) if stage.loudest else None,
+        loudness_lufs=None if stage.lufs is None else round(stage.lufs, 1),
         warnings=console.warnings,
         sentences=sentence_rows(joined(account.sentences)),
     )

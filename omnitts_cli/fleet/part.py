@@ -27,7 +27,7 @@ from omnitts_cli.audio.encode import SoundFormat
 from omnitts_cli.audio.loudness import LoudnessSink, Meter
 from omnitts_cli.audio.outlet import Outlet
 from omnitts_cli.audio.pcm import dbfs
-from omnitts_cli.audio.sinks import BaseSink, Sink, Track
+from omnitts_cli.audio.sinks import BaseSink, Track
 from omnitts_cli.errors import OmniError, OutputError
 from omnitts_cli.fleet import disk
 
@@ -91,21 +91,23 @@ class Part:
 
     def __init__(self, path: Path, recipe: Recipe) -> None:
         self._path, self._meter = path, Meter(recipe.rate)
-        self._sink: Sink = PartSink(path, recipe)
+        self._sink: PartSink | LoudnessSink = PartSink(path, recipe)
         if recipe.loudness is not None:
             self._sink = LoudnessSink(self._sink, recipe.loudness, recipe.rate)
 
     def write(self, samples: np.ndarray) -> None:
-        self._meter.feed(samples)
+        if isinstance(self._sink, PartSink):
+            self._meter.feed(samples)
         self._sink.write(samples)
 
     def finish(self) -> Figures:
         self._sink.finish()
         with self._path.open("rb") as file:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-        louder, lufs = getattr(self._sink, "applied_db", 0.0), self._meter.lufs()
-        peak = dbfs(self._meter.peak) + louder if self._meter.peak else SILENT_DBFS
-        return Figures(self._path.stat().st_size, sha256, peak, lufs + louder if isfinite(lufs) else None)
+        level = self._sink.level if isinstance(self._sink, LoudnessSink) else None
+        peak, lufs = (level.peak, level.lufs) if level else (self._meter.peak, self._meter.lufs())
+        loudest = dbfs(peak) if peak else SILENT_DBFS
+        return Figures(self._path.stat().st_size, sha256, loudest, lufs if isfinite(lufs) else None)
 
     def discard(self) -> None:
         self._sink.discard()

@@ -146,10 +146,12 @@ async def made(call: Call, asked: Asked) -> tuple[bytes, str, int, float]:
     source = stream_of(call).sample_rate
     loudness = asked.speech.loudness
 
-    def finished() -> tuple[bytes, int]:
+    def levelled() -> np.ndarray:
         samples = join(parts)
-        if loudness != "off":
-            samples = level(samples, source, float(loudness))[0]
+        return samples if loudness == "off" else level(samples, source, float(loudness))[0]
+
+    def finished() -> tuple[bytes, int]:
+        samples = levelled()
         rate = encode.form_of(asked.form, source, asked.sample_rate).rate
         return (b"" if asked.form == "aac" else encode.whole_file(samples, asked.form, source, asked.sample_rate)), rate
 
@@ -159,9 +161,7 @@ async def made(call: Call, asked: Asked) -> tuple[bytes, str, int, float]:
         return data, encode.MEDIA[asked.form], rate, seconds
     encoding = await encoder(call, asked)
     try:
-        samples = join(parts)
-        if loudness != "off":
-            samples = level(samples, source, float(loudness))[0]
+        samples = await asyncio.get_running_loop().run_in_executor(encode.THREADS, levelled)
         data = await encoding.feed(samples)
         return data + await encoding.finish(), encoding.media, encoding.rate, seconds
     finally:

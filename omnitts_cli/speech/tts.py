@@ -181,7 +181,7 @@ class TTS:
         clip = self._stream(text, voice, how, speech, tell, safe=True, urgent=False).clip()
         if speech.loudness == "off":
             return clip
-        samples, _, notices = level(clip.samples, clip.sample_rate, float(speech.loudness))
+        samples, notices = level(clip.samples, clip.sample_rate, float(speech.loudness))
         return replace(clip, samples=samples, notices=(*clip.notices, *map(Notice, notices)))
 
     def stream(

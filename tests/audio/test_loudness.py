@@ -7,11 +7,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import omnitts_cli
 from omnitts_cli.audio.encode import SoundFormat
 from omnitts_cli.audio.loudness import LoudnessSink, Meter, lufs
 from omnitts_cli.audio.sinks import FileSink, MemorySink
 
 soundfile = pytest.importorskip("soundfile")
+
+
+def curve(sound: np.ndarray) -> np.ndarray:
+    """The curve through the samples at 16 times their rate, by a transform of the whole, unlike the limiter."""
+    padded = np.pad(sound, 64)
+    return np.abs(np.fft.irfft(np.fft.rfft(padded), padded.size * 16)) * 16
 
 
 def made(kind: str, rate: int) -> np.ndarray:
@@ -73,15 +80,75 @@ def test_a_sink_brings_the_whole_to_its_target(target: float) -> None:
     assert inner.finished and lufs(inner.sound, 24000) == pytest.approx(target, abs=0.05)
 
 
-def test_samples_beyond_full_scale_are_clipped_with_a_notice() -> None:
+def spoken(seed: int) -> np.ndarray:
+    """Sound with the peaks of speech: short loud onsets over a quieter rest, 20 dB apart."""
+    random = np.random.default_rng(seed)
+    t = np.arange(24000 * 4) / 24000
+    voice = 0.05 * np.sin(2 * np.pi * 140 * t) * (1 + np.sin(2 * np.pi * 2.5 * t)) + 0.01 * random.standard_normal(
+        t.size
+    )
+    for at in random.integers(0, t.size - 600, 12):
+        voice[at : at + 600] += 0.5 * np.hanning(600) * np.sin(2 * np.pi * 1900 * t[:600] + seed)
+    return voice.astype(np.float32)
+
+
+def levelled(sound: np.ndarray, target: float, block: int) -> tuple[np.ndarray, LoudnessSink]:
     inner = MemorySink()
-    sink = LoudnessSink(inner, -5.0)
-    sound = made("tone", 24000) * 0.1
-    sound[::5000] = 0.9
-    sink.write(sound)
+    sink = LoudnessSink(inner, target)
+    for start in range(0, sound.size, block):
+        sink.write(sound[start : start + block])
     sink.finish()
-    assert np.max(np.abs(inner.sound)) == pytest.approx(10 ** (-1 / 20), rel=1e-4)
+    return inner.sound, sink
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_peaks_are_limited_so_that_the_target_is_reached(seed: int) -> None:
+    sound = spoken(seed)
+    assert lufs(sound, 24000) < -20 and np.abs(sound).max() > 0.45  # gain alone would clip
+    found, sink = levelled(sound, -16.0, 24000)
+    assert found.size == sound.size and not sink.notices
+    assert lufs(found, 24000) == pytest.approx(-16.0, abs=0.1)
+    assert curve(found).max() <= 10 ** (-1 / 20)
+    assert sink.level is not None and sink.level.lufs == pytest.approx(lufs(found, 24000), abs=0.02)
+    assert sink.level.peak == pytest.approx(float(np.abs(found).max()), rel=1e-4)
+
+
+def test_the_blocks_in_which_it_arrives_make_no_difference() -> None:
+    sound = spoken(5)
+    assert np.array_equal(levelled(sound, -14.0, 777)[0], levelled(sound, -14.0, sound.size)[0])
+
+
+def test_no_peak_is_turned_down_without_end_and_the_user_is_told() -> None:
+    sound = made("tone", 24000) * 0.03
+    sound[::5000] = 0.9
+    found, sink = levelled(sound.astype(np.float32), -5.0, 24000)
+    assert curve(found).max() <= 10 ** (-1 / 20)
     assert any("instead of -5" in notice for notice in sink.notices)
+
+
+def test_sound_that_has_room_is_only_multiplied() -> None:
+    sound = made("noise", 24000)
+    found, sink = levelled(sound, -30.0, 5000)
+    assert sink.level is not None
+    assert np.allclose(found, sound * 10 ** (sink.level.gain_db / 20), rtol=1e-6, atol=0)
+
+
+LINES = [
+    "The quick brown fox jumps over the lazy dog, and then it goes home to sleep in the sun.", "Yes.",
+    "What? No! Stop it right now!", "Peter Piper picked a peck of pickled peppers.", "One, two, three.",
+]  # fmt: skip
+VOICES = ("henry", "clara", "hugh", "emily", "helen", "finn", "edith", "arthur")
+MANY = [pytest.param(text, VOICES[(5 * n + m) % 8], 5 * n + m, marks=pytest.mark.slow)
+        for n in range(4) for m, text in enumerate(LINES)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "voice", "seed"), [(LINES[3], "finn", 7), *MANY])
+def test_what_the_embedded_model_says_reaches_its_target(text: str, voice: str, seed: int) -> None:
+    """Gain alone left these lines at -20 to -17 LUFS."""
+    with omnitts_cli.load("tiny", device="cpu", threads=1, slots=1) as tts:
+        clip = tts.speak(text, voice=voice, seed=seed, loudness=-16)
+    assert lufs(clip.samples, clip.sample_rate) == pytest.approx(-16.0, abs=0.5)
+    assert curve(clip.samples).max() <= 10 ** (-1 / 20)
 
 
 def test_an_interrupted_one_keeps_its_finished_sentences(tmp_path: Path) -> None:
