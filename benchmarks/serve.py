@@ -100,6 +100,7 @@ class Client:
             "seed": self._number,
             "response_format": "pcm",
             "stream": True,
+            "stream_format": "audio",
             "ignore_eos": True,
             "max_new_tokens": self._frames,
         }

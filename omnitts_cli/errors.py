@@ -51,6 +51,12 @@ class TextError(InputError):
     param = "input"
 
 
+class StyleError(UsageError):
+    """A style that the model or the voice cannot follow."""
+
+    param = "instructions"
+
+
 class SettingsError(InputError):
     """A settings or preset file has an unknown key or a wrong value."""
 

@@ -57,6 +57,7 @@ class Asking:
             "voice": voice,
             "response_format": self.sound,
             "stream": self.stream,
+            **({"stream_format": "audio"} if self.stream and "stream" not in self.body else {}),
         }
         if request.style is not None:
             asked["instructions"] = request.style

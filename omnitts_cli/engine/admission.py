@@ -87,15 +87,15 @@ class Admission:
         plan, rows = self._context.plan, len(draft.text)
         room = min(plan.positions - rows, plan.frames - reference)
         wanted = request.max_frames
-        if room < max(1, wanted or 1):
+        if room < max(1, wanted or 1) and (room < 1 or request.ignore_end):
             most = plan.positions >= self._context.model.facts.max_positions
             raise InputError(
-                f"the request needs {rows} prompt rows, {reference} reference frames and {wanted or 1} frames; "
-                f"a slot holds {plan.positions} rows and {plan.frames} frames{', as many as the model has' * most}",
+                f"{wanted or 1:,} frames of speech do not fit beside this text{' and clip' * bool(reference)}: "
+                f"there is room for {max(room, 0):,}{', as many as the model has' * most}",
                 hint=f"shorter text or reference, fewer --max-frames{', or an engine with longer slots' * (not most)}",
             )
         if wanted is not None:
-            return wanted
+            return min(wanted, room)
         return room if open_feed else min(room, runaway_limit(draft.spoken))
 
     def advance(self, records: Sequence[Record]) -> list[Record]:

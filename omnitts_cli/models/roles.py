@@ -287,4 +287,5 @@ class SpeechModel:
     sha256: str | None = None
     longest_piece: int | None = None  # letters of a text that it speaks well in one request
     plain_letters: bool = False  # it reads English letters and ,.!?'- only
+    obeys_style: bool = False  # whether its named voices follow an instruction
     vector_of: Callable[[str], np.ndarray] | None = None  # a named voice as a vector, where clones are spoken too

@@ -59,6 +59,10 @@ class App:
         try:
             scope["omnitts.client"] = self.state.guard.check(scope)
             scope["app"] = self  # the router raises 404 and 405 instead of answering
+            if permission := self.state.guard.preflight(scope):
+                await watched({"type": "http.response.start", "status": 204, "headers": permission})
+                await send({"type": "http.response.body", "body": b""})
+                return
             await self._router(scope, receive, watched)
         except Gone:
             close(scope)
@@ -106,6 +110,7 @@ def routes(state: State) -> list[BaseRoute]:
         Route("/v1/audio/speech/batch", Batch(state), methods=["POST"]),
         WebSocketRoute("/v1/audio/speech/stream", Live(state)),
         Route("/v1/models", Json(catalogue.Models(state)), methods=["GET"]),
+        Route("/v1/models/{name:path}", Json(catalogue.OneModel(state)), methods=["GET"]),
         Route("/v1/audio/voices", Json(catalogue.Voices(state)), methods=["GET"]),
         Route("/v1/audio/voices", uploads.Post(state), methods=["POST"]),
         Route("/v1/audio/voices/{name}", uploads.Delete(state), methods=["DELETE"]),

@@ -7,9 +7,9 @@ import base64
 from dataclasses import dataclass, replace
 from typing import Any
 
+from omnitts_cli.server.asked import asked_of
 from omnitts_cli.server.body import Receive, Scope, Send, read_json
 from omnitts_cli.server.catalogue import json_answer
-from omnitts_cli.server.fields import asked_of
 from omnitts_cli.server.problems import Problem, described, invalid
 from omnitts_cli.server.speak import begin, check, watched
 from omnitts_cli.server.speech import made, reason, report, stream_of, times, usage
@@ -63,8 +63,9 @@ class Batch:
             if not isinstance(item, dict):
                 raise invalid("items", "the item is not an object")
             given = {name: value for name, value in {**shared, **item}.items() if value is not None}
-            asked = replace(asked_of({"response_format": "wav", **given, "stream": False, "stream_format": "audio"},
-                                     self.state.options.max_chars), whole=True)  # fmt: skip
+            given |= {"stream": False, "stream_format": "audio"}
+            asked = asked_of({"response_format": "wav", **given}, self.state.options.max_chars)
+            asked = replace(asked, whole=True)
             with self.state.call(client, part=True) as call:
                 outcome = "error"
                 try:
@@ -85,10 +86,12 @@ class Batch:
                     "sample_rate": rate,
                     "audio_s": round(seconds, 3),
                     "notices": call.notices,
+                    "ignored_fields": [*asked.ignored, *call.ignored],
+                    "error": None,
                     **times(call, asked),
                 }
         except Exception as error:
-            return {"index": index, "status": "error", "error": described(error)["message"]}
+            return {"index": index, "status": "error", "error": described(error)["message"], "audio_data": None}
 
 
 @dataclass

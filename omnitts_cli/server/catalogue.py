@@ -6,11 +6,13 @@ import json
 import time
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import parse_qs
 
 from omnitts_cli.server.body import Receive, Scope, Send
 from omnitts_cli.server.models import OPENAI as OPENAI_MODELS
 from omnitts_cli.server.models import Model
 from omnitts_cli.server.page import page
+from omnitts_cli.server.problems import unknown
 from omnitts_cli.server.state import State
 from omnitts_cli.server.voices import OPENAI, alias
 from omnitts_cli.speech import voice_files
@@ -56,10 +58,29 @@ class Models:
 
     async def __call__(self, scope: Scope, receive: Receive) -> dict[str, Any]:
         """OpenAI's list; the aliases come last."""
+        return {"object": "list", "data": self.entries()}
+
+    def entries(self) -> list[dict[str, Any]]:
+        """The models, and OpenAI's names for them."""
         listed = [model_entry(model) for model in self.state.models.all]
         aliases = [{"id": name, "object": "model", "created": BEGAN, "owned_by": "omnitts",
                     "alias_of": self.state.models.all[0].name} for name in OPENAI_MODELS]  # fmt: skip
-        return {"object": "list", "data": [*listed, *aliases]}
+        return [*listed, *aliases]
+
+
+@dataclass
+class OneModel:
+    """GET /v1/models/NAME; a name may contain slashes."""
+
+    state: State
+
+    async def __call__(self, scope: Scope, receive: Receive) -> dict[str, Any]:
+        """Its entry of the list."""
+        name, entries = scope["path_params"]["name"], Models(self.state).entries()
+        found = next((entry for entry in entries if entry["id"] == name), None)
+        if found is None:
+            raise unknown(404, "model", name, [entry["id"] for entry in entries])
+        return found
 
 
 @dataclass
@@ -83,12 +104,25 @@ class Voices:
             details.setdefault(name, {"model": entry.pop("model", None), "language": entry.pop("language", None)})
         known = {name: details[name]["about"] for name in own}
         aliases = {name: alias(name, known) for name in sorted(OPENAI) if name not in own and known}
+        names = [*own, *(entry["name"] for entry in uploaded if entry["name"] not in own)]
+        listed = [{"id": name, "name": name, **shown(details[name])} for name in names]
         return {
-            "voices": [*own, *(entry["name"] for entry in uploaded if entry["name"] not in own)],
+            "voices": names if legacy(scope) else listed,
+            "data": listed,
             "uploaded_voices": uploaded,
             "aliases": aliases,
             "details": details,
         }
+
+
+def shown(details: dict[str, Any]) -> dict[str, Any]:
+    """What is known of a voice."""
+    return {"object": "voice", **{key: value for key, value in details.items() if value is not None}}
+
+
+def legacy(scope: Scope) -> bool:
+    """Whether a client asks for names instead of objects."""
+    return parse_qs(scope["query_string"]).get(b"legacy", [b""])[-1].lower() in (b"true", b"1")
 
 
 def uploaded_entry(state: State, name: str) -> dict[str, Any]:
@@ -101,7 +135,8 @@ def uploaded_entry(state: State, name: str) -> dict[str, Any]:
         return entry | {"error": str(error)[:200]}
     entry |= {"created_at": int(about.st_mtime), "file_size": about.st_size,
               "consent": found.about.get("consent", ""), "model": found.about.get("model"),
-              "language": found.about.get("language")}  # fmt: skip
+              "language": found.about.get("language"),
+              "mime_type": found.about.get("mime_type", entry["mime_type"])}  # fmt: skip
     transcript = getattr(found.identity, "transcript", None)
     if transcript:
         entry["ref_text"] = transcript

@@ -21,7 +21,7 @@ import numpy as np
 from omnitts_cli import child
 from omnitts_cli.audio.read import Recording
 from omnitts_cli.errors import InputError
-from omnitts_cli.server.fields import Clip
+from omnitts_cli.server.asked import Clip
 from omnitts_cli.server.problems import Problem, busy, invalid
 from omnitts_cli.speech import reference, voice_files
 from omnitts_cli.speech.voices import Voice, voice_for

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from omnitts_cli.audio import wav
 from omnitts_cli.audio.encode import SoundFormat, choose_format
 from omnitts_cli.audio.outlet import Outlet
 from omnitts_cli.audio.pcm import require_finite, to_bytes
@@ -78,6 +79,9 @@ class Encoded:
         self.rate, self.in_thread = form.rate, form.name != "wav" or form.rate != source
         self._buffer = Buffer()
         self._track = Track(Outlet(self._buffer, "the answer"), form, source)
+        if form.name == "wav":  # OpenAI's length of a stream; that of pipes is for sox
+            self._buffer.take()
+            self._buffer.write(wav.header(form.rate, form.subtype, wav.UNKNOWN))
         if form.name == "opus":
             self._track.encoder.short_pages()  # type: ignore[attr-defined]
 

@@ -107,7 +107,7 @@ class ProcessEngine:
             **about["model"], facts=SimpleNamespace(**about["facts"]), cloner=cloner,
             vector_of=partial(self._call, "vector") if about["vectors"] else None,
         )  # fmt: skip
-        self.plan = SimpleNamespace(slots=about["slots"])
+        self.plan = SimpleNamespace(slots=about["slots"], frames=about["frames"])
         self.device = SimpleNamespace(**about["device"], synchronize=lambda: None)
 
     # ---- from any thread

@@ -1,284 +1,248 @@
-"""Fields: a JSON request for speech, checked, in the words of `speech/`.
+"""Fields: one table of every field of a request for speech, ours and those of five other servers.
 
-A field that OpenAI defines means what OpenAI says, any other what vLLM-Omni says; `stream: true` alone means raw audio.
+A field that OpenAI defines means what OpenAI says, any other what vLLM-Omni says. What a field takes, and whether it is
+used, mapped to another, ignored or refused, stands here once: requests are checked with it, and `omnitts help serve`
+shows it.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from omnitts_cli.errors import OmniError
-from omnitts_cli.server.problems import Problem, invalid
-from omnitts_cli.settings.setting import Kind, fields_of, nearest, number, whole
+from omnitts_cli.server.problems import invalid, shown
+from omnitts_cli.settings.setting import SWITCH, Kind, fields_of, number, one_of, whole
 from omnitts_cli.settings.table import Speech, TextIn
-from omnitts_cli.text.language import language_code
 
+Use = Literal["used", "mapped", "ignored", "refused"]
 FORMATS = ("mp3", "wav", "pcm", "flac", "opus", "ogg", "aac", "pcm_f32")
 TASKS = {"customvoice": "named", "base": "cloned", "voicedesign": "designed"}
-LONGEST_STYLE = 2000
-MOST_FRAMES = 24_000
-LONGEST_NAME = 200
-MOST_SHOWN = 60  # characters of a wrong value
+SERVERS = {"O": "OpenAI", "V": "vLLM-Omni", "S": "SGLang-Omni", "K": "Kokoro-FastAPI", "E": "ElevenLabs"}
+LONGEST_NAME, LONGEST_STYLE, LONGEST_WORDS, LARGEST_CLIP = 200, 2000, 10_000, 16 << 20
+MOST_TOKENS = 1 << 20  # more than a slot holds; what is too much is cut to that
+LARGEST_VECTOR, LARGEST_VALUE = 8192, 1e30
+MOST_ITEMS = 1000
+SLOWEST, FASTEST = 0.25, 4.0
+KOKORO_LANGUAGES = {"a": "en", "b": "en", "e": "es", "f": "fr", "i": "it", "j": "ja", "p": "pt", "z": "zh"}
+OUTPUT_FORMAT = re.compile(r"(mp3|pcm|wav|opus|flac)_(\d{4,6})(?:_\d{1,4})?")
+DECIBELS = 20.0  # of a factor of ten
 
+
+def words_of(most: int) -> Kind:
+    """A string."""
+    accepts: Callable[[Any], bool] = lambda value: isinstance(value, str) and len(value) <= most  # noqa: E731
+    return Kind(f"a string of at most {most:,} characters", str, accepts)
+
+
+def word(*known: str) -> Kind:
+    """One of several words, in any case."""
+    exact = one_of(*known)
+    return Kind(exact.words, exact.parse, lambda value: isinstance(value, str) and value.lower() in exact.choices)
+
+
+def is_voice(value: Any) -> bool:
+    """Whether this can name a voice."""
+    name = value.get("id", "") if isinstance(value, dict) else value
+    return isinstance(name, str) and len(name) <= LONGEST_NAME
+
+
+def is_vector(value: Any) -> bool:
+    """Whether these are the values of a voice."""
+    if not isinstance(value, list) or not 0 < len(value) <= LARGEST_VECTOR:
+        return False
+    return all(type(one) in (int, float) and abs(one) < LARGEST_VALUE for one in value)
+
+
+def is_lexicon(value: Any) -> bool:
+    """Whether these are words and how to speak them."""
+    return isinstance(value, dict) and all(w.strip() and isinstance(s, str) for w, s in value.items())
+
+
+def is_task(value: Any) -> bool:
+    """Whether this is a task type, however it is spelled."""
+    return isinstance(value, str) and value.lower().replace("_", "") in TASKS
+
+
+NAME, WORDS = words_of(LONGEST_NAME), words_of(LONGEST_WORDS)
+OBJECT = Kind("an object", str, lambda value: isinstance(value, dict))
+LIST = Kind(f"a list of at most {MOST_ITEMS} items", str, lambda v: isinstance(v, list) and len(v) <= MOST_ITEMS)
+VOICE = Kind(f'a name of at most {LONGEST_NAME} characters, or {{"id": name}}', str, is_voice)
+VECTOR = Kind(f"a list of 1 to {LARGEST_VECTOR} finite numbers", str, is_vector)
+COUNT, SECONDS = whole(0, MOST_TOKENS), number(0, 1e6)
+SEED = Kind(f"a whole number from 0 to {2**63 - 1}, or -1 for any", int, lambda v: type(v) is int and -1 <= v < 2**63)
+ANYTHING = Kind("anything", str, lambda value: True)
 OURS = {f.name: f.setting.kind for group in (TextIn, Speech) for f in fields_of(group)}
-KINDS: dict[str, Kind] = {
-    "speed": number(0.25, 4),
-    "seed": OURS["seed"],
-    "max_new_tokens": whole(1, MOST_FRAMES),
-    "initial_codec_chunk_frames": whole(1, 100),
-    "sample_rate": whole(8000, 192_000),
-    **{
-        name: OURS[name]
-        for name in (
-            "temperature",
-            "top_k",
-            "top_p",
-            "repetition_penalty",
-            "loudness",
-            "volume",
-            "split",
-            "normalize",
-            "sentence_gap",
-            "paragraph_gap",
-            "input_format",
-            "retries",
-            "text_mode",
-            "safe",
-        )
-    },
-}
-"""Fields with the rules of the option of that name."""
-SPEECH = ("speed", "seed", "temperature", "top_k", "top_p", "repetition_penalty", "loudness", "volume", "retries",
-          "text_mode", "safe")  # fmt: skip
-TEXT = ("split", "normalize", "sentence_gap", "paragraph_gap", "input_format")
-ACCEPTED = ("initial_codec_chunk_frames",)
-"""Fields of other servers that change nothing here."""
 
 
 @dataclass(frozen=True)
-class Clip:
-    """The clip to clone: a data URL, base64, or an https URL; and what is said in it."""
+class Field:
+    """A field. `of` has the letters of the servers that know it; none: it is ours."""
 
-    source: str
-    transcript: str | None
+    name: str
+    of: str
+    use: Use
+    kind: Kind
+    note: str = ""
+    to: Callable[[Any], dict[str, Any]] | None = None  # of a mapped one: the fields that it stands for
+    voice: bool = False  # it says who speaks
+    harmless: tuple[Any, ...] = ()  # values of a refused one that ask for nothing
 
-
-@dataclass(frozen=True)
-class Asked:
-    """A request for speech. None: the server's choice."""
-
-    text: str
-    model: str | None = None
-    voice: str | None = None
-    form: str = "mp3"
-    task: str | None = None  # named, cloned or designed
-    clip: Clip | None = None
-    whole: bool = False  # answer when everything is made
-    sse: bool = False
-    sentences: bool = False  # report the times of sentences
-    words: bool = False  # and of their words
-    sample_rate: int | None = None
-    ignore_end: bool = False
-    lexicon: tuple[tuple[str, str], ...] = ()
-    how: TextIn = field(default_factory=TextIn)
-    speech: Speech = field(default_factory=Speech)
-    ignored: tuple[str, ...] = ()
-    prepared: bool = False  # from `--via`: one piece, split and normalised already; the command retries it
-    urgent: bool = True  # a client is waiting for the first sound
-
-    @property
-    def describes(self) -> bool:
-        """Whether the instructions describe the voice."""
-        return self.task == "designed"
-
-
-def asked_of(values: Mapping[str, Any], most_chars: int, *, live: bool = False) -> Asked:
-    """The request in a JSON object. With `live` its text arrives later."""
-    reader = Reader(values)
-    text = "" if live else reader.text(most_chars)
-    form = reader.one_of("response_format", FORMATS, "mp3")
-    sse = reader.one_of("stream_format", ("audio", "sse"), "audio") == "sse"
-    stream = reader.switch("stream")
-    clip = reader.clip()
-    task = reader.task()
-    times = reader.one_of("timestamps", ("sentence", "word", "none"), "none")
-    speech = {name: value for name in SPEECH if (value := reader.number(name)) is not None}
-    style = reader.string("instructions", LONGEST_STYLE)
-    mode = reader.switch("non_streaming_mode")
-    if mode is not None:
-        speech["text_mode"] = "whole" if mode else "streamed"
-    how = {name: value for name in TEXT if (value := reader.number(name)) is not None}
-    if how.get("input_format") == "epub":
-        raise invalid("input_format", "an EPUB book is a file, not text")
-    ignore_end = bool(reader.switch("ignore_eos"))
-    if ignore_end:  # a fixed length, for benchmarks
-        how["split"] = "none"
-    asked = Asked(
-        text=text,
-        model=reader.string("model", LONGEST_NAME),
-        voice=reader.voice(),
-        form=form,
-        task=task or ("cloned" if clip else None),
-        clip=clip,
-        whole=stream is False and not sse,
-        sse=sse,
-        sentences=times != "none",
-        words=times == "word",
-        sample_rate=reader.number("sample_rate"),
-        ignore_end=ignore_end,
-        lexicon=reader.lexicon(),
-        prepared=bool(reader.switch("prepared")),
-        urgent=reader.switch("urgent") is not False,
-        how=TextIn(**how),
-        speech=Speech(**speech, language=reader.language(), style=style, max_frames=reader.number("max_new_tokens")),
-    )
-    return checked(replace(asked, ignored=reader.ignored()), stream)
-
-
-def checked(asked: Asked, stream: bool | None) -> Asked:
-    """The request, if its fields go together."""
-    if asked.speech.loudness != "off":  # it needs the whole sound
-        if stream or asked.sse:
-            raise invalid("loudness", "loudness needs the whole sound, so it cannot be used with streaming")
-        asked = replace(asked, whole=True)
-    if asked.describes and not asked.prepared and not (asked.speech.style or "").strip():
-        raise invalid("instructions", "VoiceDesign needs a description of the voice in instructions")
-    if asked.clip and asked.task != "cloned":
-        raise invalid("task_type", "ref_audio is for task_type Base")
-    if asked.ignore_end and asked.speech.max_frames is None:
-        raise invalid("ignore_eos", "ignore_eos needs max_new_tokens")
-    return asked
-
-
-def shown(value: object) -> str:
-    """The beginning of a value of a request, for a message."""
-    text = json.dumps(value)
-    return text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + " ..."
-
-
-class Reader:
-    """Takes fields out of a JSON object and remembers which."""
-
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        self._values = values
-        self._known: set[str] = set()
-
-    def _take(self, name: str) -> Any:
-        self._known.add(name)
-        return self._values.get(name)
-
-    def ignored(self) -> tuple[str, ...]:
-        """Unknown fields, and known ones without effect."""
-        without = [name for name in ACCEPTED if self.number(name) is not None]
-        return (*without, *(name for name in self._values if name not in self._known))
-
-    def text(self, most: int) -> str:
-        """The text to speak."""
-        text = self._take("input")
-        if not isinstance(text, str):
-            missing = "input is missing" + "; the text belongs in input" * ("text" in self._values)
-            raise invalid("input", missing if text is None else "input is not a string")
-        if len(text) > most:
-            raise invalid("input", f"input has {len(text):,} characters; at most {most:,} are allowed")
-        return text
-
-    def string(self, name: str, longest: int) -> str | None:
-        """A string, or None."""
-        value = self._take(name)
-        if value is None:
-            return None
-        if not isinstance(value, str) or len(value) > longest:
-            raise invalid(name, f"{name} is not a string of at most {longest:,} characters")
-        return value
-
-    def switch(self, name: str) -> bool | None:
-        """True, false or None."""
-        value = self._take(name)
-        if value is not None and not isinstance(value, bool):
-            raise invalid(name, f"{name} = {shown(value)} is not true or false")
-        return value
-
-    def one_of(self, name: str, words: tuple[str, ...], default: str) -> str:
-        """One of several words."""
-        value = self._take(name)
-        if value is None:
-            return default
-        if not isinstance(value, str) or value.lower() not in words:
-            raise invalid(name, f"{name} = {shown(value)} is not one of {', '.join(words)}")
-        return value.lower()
-
-    def number(self, name: str) -> Any:
-        """A field of KINDS, or None."""
-        value, kind = self._take(name), KINDS[name]
-        if value is None:
-            return None
-        if isinstance(value, float) and value.is_integer() and not kind.accepts(value):
+    def read(self, value: Any) -> Any:
+        """The value, or 400 for the field. A whole number may be written as 3.0."""
+        if type(value) is float and value.is_integer() and not self.kind.accepts(value):
             value = int(value)
-        if not kind.accepts(value):
-            raise invalid(name, f"{name} = {shown(value)} is not {kind.words}")
+        if not self.kind.accepts(value):
+            raise invalid(self.name, f"{self.name} = {shown(value)} is not {self.kind.words}")
+        if self.use == "refused" and value not in self.harmless:
+            raise invalid(self.name, f"{self.name} is not supported here", self.note)
         return value
 
-    def voice(self) -> str | None:
-        """The name of a voice, alone or as {"id": name}."""
-        value = self._take("voice")
-        if isinstance(value, dict):
-            value = value.get("id") or ""
-        if value is not None and (not isinstance(value, str) or not 0 < len(value) <= LONGEST_NAME):
-            raise invalid("voice", 'voice is neither a name nor {"id": name}')
-        return value
 
-    def task(self) -> str | None:
-        """What the task type says about the kind of voice."""
-        value = self._take("task_type")
-        if value is None:
-            return None
-        word = value.lower().replace("_", "") if isinstance(value, str) else ""
-        if word not in TASKS:
-            raise invalid("task_type", f"task_type = {shown(value)} is not one of CustomVoice, Base, VoiceDesign")
-        return TASKS[word]
-
-    def language(self) -> str:
-        """A code, auto or detect."""
-        value = self.string("language", LONGEST_NAME)
-        if value is None or value.lower() == "detect":
-            return (value or "auto").lower()
-        try:
-            return language_code(value, "detect") or "auto"
-        except OmniError as error:
-            raise invalid("language", error.message, error.hint) from None
-
-    def clip(self) -> Clip | None:
-        """The clip to clone."""
-        source, text = self._take("ref_audio"), self.string("ref_text", 10_000)
-        only = bool(self.switch("x_vector_only_mode"))
-        if source is None:
-            if text is not None or only:
-                raise invalid("ref_audio", "ref_text and x_vector_only_mode need ref_audio")
-            return None
-        if not isinstance(source, str) or not source:
-            raise invalid("ref_audio", "ref_audio is not a data URL, base64, or an https URL")
-        return Clip(source, None if only or not (text or "").strip() else text)
-
-    def lexicon(self) -> tuple[tuple[str, str], ...]:
-        """Words and how to speak them, as an object."""
-        value = self._take("lexicon")
-        if value is None:
-            return ()
-        if not isinstance(value, dict) or not all(w.strip() and isinstance(s, str) for w, s in value.items()):
-            raise invalid("lexicon", "lexicon is not an object of words and spoken forms")
-        return tuple((word.strip(), spoken) for word, spoken in value.items())
+def same(name: str) -> Callable[[Any], dict[str, Any]]:
+    """Another name for a field."""
+    return lambda value: {name: value}
 
 
-def nearest_of(word: str, known: list[str]) -> str:
-    """A hint with the nearest known word, or with the first of them."""
-    close = nearest(word.lower(), known)
-    return f"did you mean '{close}'?" if close else "known: " + ", ".join(list(dict.fromkeys(known))[:20])
+def of_references(value: list[Any]) -> dict[str, Any]:
+    """SGLang-Omni's list of clips: one, with its transcript."""
+    only = value[0] if len(value) == 1 else None
+    if not isinstance(only, dict):
+        raise invalid("references", "references is not a list of one object: one clip can be cloned")
+    if only.get("vq_codes"):
+        raise invalid("references", "vq_codes of another model cannot be used", "give the clip itself in audio_path")
+    source = next((only[key] for key in ("audio_path", "ref_audio", "audio", "data") if only.get(key)), None)
+    text = only.get("text") or None
+    if not isinstance(source, str) or not isinstance(text, str | None):
+        raise invalid("references", "the item of references has no audio_path, or its text is not a string")
+    return {"ref_audio": source, "ref_text": text}
 
 
-def unknown(status: int, what: str, name: str, known: list[str]) -> Problem:
-    """404 or 400 for a name."""
-    code = f"{what}_not_found" if status == 404 else "invalid_value"
-    return Problem(status, f"{what} '{name[:80]}' not found", code=code, param=what, hint=nearest_of(name, known))
+def of_language(value: str) -> dict[str, Any]:
+    """Kokoro's language codes are single letters."""
+    return {"language": KOKORO_LANGUAGES.get(value.lower(), value)}
+
+
+def of_output_format(value: str) -> dict[str, Any]:
+    """ElevenLabs' formats, such as mp3_44100_128; the bit rate is ours."""
+    found = OUTPUT_FORMAT.fullmatch(value.lower())
+    if found is None:
+        raise invalid("output_format", f"output_format = {shown(value)} is not supported", "such as mp3_44100_128")
+    form = found[1]
+    return {"response_format": form, "sample_rate": None if form == "opus" else int(found[2])}
+
+
+def of_volume(value: float) -> dict[str, Any]:
+    """A factor, in decibels."""
+    return {"volume": DECIBELS * math.log10(value)}
+
+
+def of_options(value: dict[str, Any]) -> dict[str, Any]:
+    """Kokoro's options of normalisation, of which one is ours."""
+    normalize = value.get("normalize")
+    if normalize is not None and not isinstance(normalize, bool):
+        raise invalid("normalization_options", "normalization_options.normalize is not true or false")
+    return {"normalize": normalize}
+
+
+def of_settings(value: dict[str, Any]) -> dict[str, Any]:
+    """ElevenLabs' settings of a voice, of which one is ours."""
+    speed = value.get("speed")
+    if speed is not None and not TABLE["speed"].kind.accepts(speed):
+        raise invalid("voice_settings", f"voice_settings.speed = {shown(speed)} is not {TABLE['speed'].kind.words}")
+    return {"speed": speed}
+
+
+PARTLY = {"normalization_options": ("normalize",), "voice_settings": ("speed",)}
+"""Objects of which only these keys have an effect; the others are told as ignored."""
+USED: Use = "used"
+MAPPED: Use = "mapped"
+IGNORED: Use = "ignored"
+REFUSED: Use = "refused"
+
+FIELDS: tuple[Field, ...] = (
+    Field("input", "OVSK", USED, Kind("a string", str, lambda value: isinstance(value, str)), "the text"),
+    Field("model", "OVSK", USED, NAME),
+    Field("voice", "OVSK", USED, VOICE, "`default`: the server's choice; a clip comes first", voice=True),
+    Field("response_format", "OVSK", USED, word(*FORMATS), "default mp3"),
+    Field("speed", "OVSK", USED, number(SLOWEST, FASTEST)),
+    Field("instructions", "OVS", USED, words_of(LONGEST_STYLE), "ignored by voices without styles"),
+    Field("stream_format", "OVS", USED, word("audio", "sse")),
+    Field("stream", "VSK", USED, SWITCH, "true: events, unless `stream_format` is `audio`"),
+    Field("task_type", "VS", USED, Kind("one of CustomVoice, Base, VoiceDesign", str, is_task), voice=True),
+    Field("language", "VS", USED, NAME, "a code, a name, `auto` or `detect`"),
+    Field("ref_audio", "VS", USED, words_of(LARGEST_CLIP), "the clip to clone", voice=True),
+    Field("ref_text", "VS", USED, WORDS, "what is said in it", voice=True),
+    Field("x_vector_only_mode", "VS", USED, SWITCH, "true: without `ref_text`", voice=True),
+    Field("speaker_embedding", "V", USED, VECTOR, "instead of `ref_audio`", voice=True),
+    Field("max_new_tokens", "VS", USED, whole(1, MOST_TOKENS), "of each sentence; what is too much is cut"),
+    Field("seed", "VSE", USED, SEED, "-1: any"),
+    Field("non_streaming_mode", "V", USED, SWITCH, "true: `text_mode` whole, false: streamed"),
+    Field("sample_rate", "V", USED, whole(8000, 192_000)),
+    Field("temperature", "S", USED, OURS["temperature"]),
+    Field("top_k", "S", USED, OURS["top_k"]),
+    Field("top_p", "S", USED, OURS["top_p"]),
+    Field("repetition_penalty", "S", USED, OURS["repetition_penalty"]),
+    Field("stream_audio", "VS", USED, SWITCH, "WebSocket"),
+    Field("items", "VS", USED, LIST, "batch"),
+    Field("speaker", "VS", MAPPED, VOICE, "`voice`", same("voice"), voice=True),
+    Field("word_timestamps", "V", MAPPED, SWITCH, "`timestamps`: `word`",
+          lambda on: {"timestamps": "word" if on else None}),
+    Field("references", "S", MAPPED, LIST, "`ref_audio`, `ref_text`; one item", of_references, voice=True),
+    Field("lang_code", "K", MAPPED, NAME, "`language`", of_language),
+    Field("volume_multiplier", "K", MAPPED, number(0.001, 100), "`volume`, in dB", of_volume),
+    Field("normalization_options", "K", MAPPED, OBJECT, "its `normalize`: `normalize`", of_options),
+    Field("ssml", "K", MAPPED, SWITCH, "`input_format`: `ssml`", lambda on: {"input_format": "ssml" if on else None}),
+    Field("voice_aliases", "K", MAPPED, OBJECT, "`voice`, `speed`", voice=True),
+    Field("text", "E", MAPPED, Kind("a string", str, lambda value: isinstance(value, str)), "`input`", same("input")),
+    Field("voice_id", "E", MAPPED, VOICE, "`voice`", same("voice"), voice=True),
+    Field("model_id", "E", MAPPED, NAME, "`model`", same("model")),
+    Field("language_code", "E", MAPPED, NAME, "`language`", same("language")),
+    Field("voice_settings", "E", MAPPED, OBJECT, "its `speed`: `speed`", of_settings),
+    Field("output_format", "E", MAPPED, NAME, "`response_format`, `sample_rate`", of_output_format),
+    Field("apply_text_normalization", "E", MAPPED, word("auto", "on", "off"), "`normalize`",
+          lambda way: {"normalize": {"on": True, "off": False}.get(way.lower())}),
+    Field("initial_codec_chunk_frames", "VS", IGNORED, COUNT),
+    Field("split_granularity", "VS", IGNORED, NAME),
+    Field("extra_params", "V", IGNORED, OBJECT),
+    Field("duration_seconds", "V", IGNORED, SECONDS),
+    Field("ambient_sound", "V", IGNORED, WORDS),
+    Field("stage_params", "S", IGNORED, OBJECT),
+    Field("token_count", "S", IGNORED, COUNT),
+    Field("duration_tokens", "S", IGNORED, COUNT),
+    Field("download_format", "K", IGNORED, NAME),
+    Field("return_download_link", "K", IGNORED, SWITCH),
+    Field("return_timing", "K", IGNORED, SWITCH),
+    Field("previous_text", "E", IGNORED, words_of(LARGEST_CLIP)),
+    Field("next_text", "E", IGNORED, words_of(LARGEST_CLIP)),
+    Field("previous_request_ids", "E", IGNORED, LIST),
+    Field("next_request_ids", "E", IGNORED, LIST),
+    Field("pronunciation_dictionary_locators", "E", IGNORED, LIST),
+    Field("apply_language_text_normalization", "E", IGNORED, SWITCH),
+    Field("enable_logging", "E", IGNORED, SWITCH),
+    Field("optimize_streaming_latency", "E", IGNORED, whole(0, 4)),
+    Field("ref_audio_2", "V", REFUSED, ANYTHING, "a second voice", voice=True),
+    Field("speakers", "V", REFUSED, ANYTHING, "give `voice`", voice=True, harmless=([], {})),
+    Field("reference_audio", "V", REFUSED, ANYTHING, "give `ref_audio`", voice=True),
+    Field("voice_prompt", "V", REFUSED, ANYTHING, "give `ref_audio`", voice=True),
+    Field("speaker_audio", "V", REFUSED, ANYTHING, "give `ref_audio`", voice=True),
+    Field("allow_voice_tags", "K", REFUSED, SWITCH, "where the text has tags", voice=True, harmless=(False, True)),
+    Field("use_pvc_as_ivc", "E", REFUSED, SWITCH, "another version of the voice", voice=True, harmless=(False,)),
+    Field("timestamps", "", USED, word("sentence", "word", "none"), "in events, WebSocket and batch"),
+    Field("ignore_eos", "", USED, SWITCH, "with `max_new_tokens`: that length"),
+    Field("lexicon", "", USED, Kind("an object of words and spoken forms", str, is_lexicon)),
+    *(Field(name, "", USED, OURS[name], "as the option") for name in (
+        "loudness", "volume", "split", "normalize", "sentence_gap", "paragraph_gap", "input_format", "retries",
+        "text_mode", "safe")),
+    Field("prepared", "", USED, SWITCH, "for `--via`"),
+    Field("urgent", "", USED, SWITCH, "for `--via`"),
+)  # fmt: skip
+TABLE: Mapping[str, Field] = {field.name: field for field in FIELDS}
+
+
+def table() -> str:
+    """The fields as a table of Markdown, as `omnitts help serve` shows them."""
+    rows = [(f"`{one.name}`", " ".join(one.of), one.use, one.note) for one in FIELDS]
+    return "\n".join(["| field | of | here | |", "|---|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows)])

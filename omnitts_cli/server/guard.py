@@ -17,6 +17,11 @@ OPEN = ("/health", "/ready")
 SUBPROTOCOL = "omnitts.key."
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]", "::1")
 MOST_KEYS = 10_000
+PREFLIGHT_S = 600  # for how long a browser remembers what it may send
+ALLOWED = b"Authorization, Content-Type, Accept, X-Requested-With"
+"""Headers that a page of an allowed origin may send. Browsers let `*` stand for all of them but Authorization."""
+EXPOSED = (b"X-Sample-Rate, X-Request-Id, X-Model, X-Voice, X-Seed, X-Queue-Ms, X-First-Sound-Ms, X-Ignored-Fields, "
+           b"X-Notices, X-Finish-Reason, X-Audio-Seconds, X-RTF, Retry-After")  # fmt: skip
 
 
 def is_loopback(host: str) -> bool:
@@ -139,12 +144,25 @@ class Guard:
         origin = header(scope, b"origin")
         if not origin or origin not in self.origins:
             return []
-        exposed = b"X-Sample-Rate, X-Request-Id, X-Model, X-Voice, X-Seed, X-Queue-Ms, X-First-Sound-Ms, Retry-After"
         return [
             (b"access-control-allow-origin", origin.encode("latin-1")),
             (b"vary", b"Origin"),
-            (b"access-control-expose-headers", exposed),
+            (b"access-control-expose-headers", EXPOSED),
         ]
+
+    def preflight(self, scope: Scope) -> list[tuple[bytes, bytes]]:
+        """Headers that answer a browser's question what a page of another origin may send; none: it does not ask."""
+        asks = scope["method"] == "OPTIONS" and header(scope, b"access-control-request-method")
+        if not asks or header(scope, b"origin") not in self.origins:
+            return []
+        headers = [
+            (b"access-control-allow-methods", b"GET, POST, DELETE, OPTIONS"),
+            (b"access-control-allow-headers", ALLOWED),
+            (b"access-control-max-age", b"%d" % PREFLIGHT_S),
+        ]
+        if header(scope, b"access-control-request-private-network") == "true":
+            headers.append((b"access-control-allow-private-network", b"true"))
+        return headers
 
 
 def given_key(scope: Scope) -> str:

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from omnitts_cli.errors import OmniError
+from omnitts_cli.server.asked import Asked, asked_of
 from omnitts_cli.server.body import Gone, Receive, Scope, Send, parse_object
 from omnitts_cli.server.encode import Encoding
-from omnitts_cli.server.fields import Asked, asked_of
 from omnitts_cli.server.guard import SUBPROTOCOL
 from omnitts_cli.server.problems import Problem, answer, described, invalid
 from omnitts_cli.server.speak import begin, check, chunks
@@ -28,6 +28,8 @@ from omnitts_cli.text.clean import Cleaner
 
 MOST_WAITING = 4
 IDLE_S = 300.0
+LARGEST_CONFIG, LARGEST_OTHER = 4 << 20, 128 << 10
+"""Characters of a session.config, which may have a clip in it, and of any other message."""
 END, FLUSH = object(), object()
 
 
@@ -156,7 +158,7 @@ class Session:
             if message["type"] == "websocket.disconnect":
                 return
             try:
-                if not await self.take(parse_object(message.get("text") or "")):
+                if not await self.take(await parsed(message.get("text") or "")):
                     return
             except OmniError as error:
                 await self.tell(error_message(error))
@@ -291,6 +293,18 @@ class Session:
             finally:
                 report(self.state, call, utterance.asked, outcome)
         return 1
+
+
+async def parsed(text: str) -> dict[str, Any]:
+    """The object in a message. Long ones are parsed in a thread."""
+    if len(text) <= LARGEST_OTHER:
+        return parse_object(text)
+    if len(text) <= LARGEST_CONFIG:
+        message = await asyncio.to_thread(parse_object, text.encode())
+        if message.get("type") == "session.config":
+            return message
+    most = f"{LARGEST_OTHER:,} characters, and a session.config {LARGEST_CONFIG:,}"
+    raise Problem(413, f"the message has {len(text):,} characters; a message has at most {most}", code="too_large")
 
 
 @asynccontextmanager

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from omnitts_cli.errors import DeviceError, Notice, OmniError
-from omnitts_cli.server.fields import unknown
 from omnitts_cli.server.hub import Hub
-from omnitts_cli.server.problems import Problem, busy
+from omnitts_cli.server.problems import Problem, busy, unknown
 from omnitts_cli.settings.table import Speech, TextIn
 from omnitts_cli.speech import servers
 from omnitts_cli.speech.script import Written

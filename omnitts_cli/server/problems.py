@@ -6,8 +6,10 @@ import json
 from typing import Any
 
 from omnitts_cli.errors import DeviceError, GuardError, ModelError, OmniError, OutputError, VoiceError
+from omnitts_cli.settings.setting import nearest
 
 LARGEST_MESSAGE = 1000
+MOST_SHOWN = 60  # characters of a wrong value
 
 TYPES = {
     401: "authentication_error",
@@ -38,6 +40,24 @@ class Problem(OmniError):
 def invalid(param: str | None, message: str, hint: str | None = None) -> Problem:
     """400 for a field."""
     return Problem(400, message, code="invalid_value", param=param, hint=hint)
+
+
+def shown(value: object) -> str:
+    """The beginning of a value of a request, for a message."""
+    text = json.dumps(value[: MOST_SHOWN * 2] if isinstance(value, str | list) else value)
+    return text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + " ..."
+
+
+def nearest_of(word: str, known: list[str]) -> str:
+    """A hint with the nearest known word, or with the first of them."""
+    close = nearest(word.lower(), known)
+    return f"did you mean '{close}'?" if close else "known: " + ", ".join(list(dict.fromkeys(known))[:20])
+
+
+def unknown(status: int, what: str, name: str, known: list[str]) -> Problem:
+    """404 or 400 for a name."""
+    code = f"{what}_not_found" if status == 404 else "invalid_value"
+    return Problem(status, f"{what} '{name[:80]}' not found", code=code, param=what, hint=nearest_of(name, known))
 
 
 def busy(message: str, code: str, after_s: int = 1) -> Problem:

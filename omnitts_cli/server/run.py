@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 CUT_OFF = 143
 LAST_S = 2.0  # for connections to close, after the last request
-LARGEST_MESSAGE = 64 << 10
+LARGEST_MESSAGE = 8 << 20  # bytes; larger ones close a WebSocket, and `live` refuses smaller ones with an error
 PING_S = 20.0
 
 

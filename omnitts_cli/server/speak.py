@@ -10,18 +10,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from omnitts_cli.books.words import Aligned, Timer
+from omnitts_cli.errors import Notice
+from omnitts_cli.server.asked import Asked
 from omnitts_cli.server.body import Gone, Receive
 from omnitts_cli.server.encode import THREADS
-from omnitts_cli.server.fields import Asked
-from omnitts_cli.server.problems import invalid
+from omnitts_cli.server.problems import Problem, invalid
 from omnitts_cli.server.state import Call, State
-from omnitts_cli.server.voices import kind_of, voice_of
+from omnitts_cli.server.voices import kind_of, spelled, voice_of
 from omnitts_cli.speech.clip import Chunk
 from omnitts_cli.speech.script import Fed
 from omnitts_cli.speech.tts import script_of
 from omnitts_cli.speech.voices import Voice
 from omnitts_cli.text.language import LANGUAGES
-from omnitts_cli.voices import Cloned, Designed
+from omnitts_cli.voices import Cloned, Designed, Named
 
 if TYPE_CHECKING:
     from omnitts_cli.server.models import Model
@@ -35,6 +36,7 @@ STREAM_AHEAD, STREAM_AHEAD_S = 4, 10.0
 
 async def begin(state: State, call: Call, asked: Asked, *, live: bool = False) -> None:
     """Opens the request's stream; loads its model if necessary."""
+    asked = replace(asked, voice=spelled(asked.voice, state.saved))
     kind = asked.task or kind_of(asked.voice, state.saved)
     model = await state.models.of_kind(asked.model, kind, prefer=made_with(state, asked.voice))
     model.active += 1
@@ -42,6 +44,7 @@ async def begin(state: State, call: Call, asked: Asked, *, live: bool = False) -
     tts = await state.models.ready(model)
     voice = await voice_for(state, model, asked, kind)
     call.voice = voice.name or "clone"
+    asked = without_style(call, asked, model, voice)
     opened = partial(open_stream, state, call, asked, tts, voice, live)
     if asked.words:
         call.timer = Timer(tts.sample_rate, Aligned(asked.speech.language))
@@ -58,10 +61,33 @@ def made_with(state: State, voice: str | None) -> str | None:
     return state.saved.load(voice).about.get("model")
 
 
+def without_style(call: Call, asked: Asked, model: Model, voice: Voice) -> Asked:
+    """The request without instructions that the voice cannot follow. Most clients send some to every voice."""
+    named = isinstance(voice.identity, Named)
+    if asked.prepared or asked.describes or not (asked.speech.style or "").strip():
+        return asked
+    if named and model.speech.obeys_style:
+        return asked
+    call.ignored.append("instructions")
+    call.raised.append(Notice(f"{'this' if named else 'a cloned'} voice has no styles: instructions had no effect"))
+    return replace(asked, speech=replace(asked.speech, style=None))
+
+
 async def voice_for(state: State, model: Model, asked: Asked, kind: str) -> Voice:
     """Who speaks."""
     if asked.clip is not None:
-        return await state.clips.voice_of(model, asked.clip)
+        try:
+            return await state.clips.voice_of(model, asked.clip)
+        except Problem as problem:
+            if problem.param == "ref_audio" and asked.chunks:
+                problem.param = "references"
+            raise
+    if asked.vector is not None:
+        hidden = model.speech.facts.hidden
+        if asked.vector.size != hidden:
+            values = f"{asked.vector.size:,} values; {model.name} needs {hidden:,}"
+            raise invalid("speaker_embedding", f"speaker_embedding has {values}")
+        return Voice(Cloned(asked.vector), "embedding")
     if kind == "designed":
         return Voice(Designed(asked.speech.style or ""), "designed")
     voice = voice_of(asked.voice, model.speech, state.saved)

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from omnitts_cli.audio import wav
 from omnitts_cli.audio.loudness import level
 from omnitts_cli.server import encode
+from omnitts_cli.server.asked import Asked, asked_of
 from omnitts_cli.server.body import Gone, Receive, Scope, Send, read_json
 from omnitts_cli.server.encode import Encoding
-from omnitts_cli.server.fields import Asked, asked_of
 from omnitts_cli.server.problems import described, status_of
 from omnitts_cli.server.speak import begin, chunks, watched
 from omnitts_cli.server.state import Call, State
@@ -79,8 +80,9 @@ async def streamed(call: Call, asked: Asked, scope: Scope, send: Send) -> None:
 
 async def events(call: Call, asked: Asked, scope: Scope, send: Send) -> None:
     """The same sound as server-sent events."""
-    encoding = await encoder(call, asked)
-    out = Events(call, asked, scope, send, encoding.rate)
+    out: Events = (Chunks if asked.chunks else Events)(call, asked, scope, send)
+    encoding = await encoder(call, out.encoded)
+    out.rate = encoding.rate
     try:
         async for chunk in chunks(call):
             if chunk.samples.size:
@@ -90,23 +92,28 @@ async def events(call: Call, asked: Asked, scope: Scope, send: Send) -> None:
     except Exception as error:
         if not out.started or isinstance(error, Gone):
             raise
-        await out.event({"type": "speech.audio.error", "error": described(error)}, more=False)
+        await out.failed(error)
     else:
-        await out.event({"type": "speech.audio.done", **facts(call, asked)}, more=False)
+        await out.done()
     finally:
         await encoding.close()
 
 
 @dataclass
 class Events:
-    """An answer of server-sent events."""
+    """An answer of server-sent events, those of OpenAI."""
 
     call: Call
     asked: Asked
     scope: Scope
     send: Send
-    rate: int
+    rate: int = 0
     started: bool = False
+
+    @property
+    def encoded(self) -> Asked:
+        """The request as its encoder sees it."""
+        return self.asked
 
     async def sound(self, data: bytes) -> None:
         """An event with a part of the sound, if there is one."""
@@ -114,12 +121,65 @@ class Events:
             sound = base64.b64encode(data).decode()
             await self.event({"type": "speech.audio.delta", "audio": sound, "response_format": self.asked.form})
 
+    async def failed(self, error: Exception) -> None:
+        """The last event of sound that is incomplete."""
+        await self.event({"type": "speech.audio.error", "error": described(error)}, more=False)
+
+    async def done(self) -> None:
+        """The last event."""
+        await self.event({"type": "speech.audio.done", **facts(self.call, self.asked)}, more=False)
+
     async def event(self, values: dict[str, Any], more: bool = True) -> None:
-        """An event; the headers leave with the first."""
+        """An event with its name."""
+        await self.line(f"event: {values['type']}\ndata: {json.dumps(values)}\n\n", more)
+
+    async def line(self, text: str, more: bool = True) -> None:
+        """A part of the body; the headers leave with the first."""
         if not self.started:
             self.started = True
             await self.send(start(self.call, self.asked, EVENTS, self.rate, self.scope))
-        await deliver(self.call, self.send, b"data: " + json.dumps(values).encode() + b"\n\n", more)
+        await deliver(self.call, self.send, text.encode(), more)
+
+
+@dataclass
+class Chunks(Events):
+    """The events of SGLang-Omni, for requests in its words: each WAV chunk is a file, and [DONE] comes last."""
+
+    index: int = 0
+
+    @property
+    def encoded(self) -> Asked:
+        """WAV is encoded as samples, of which each chunk becomes a file."""
+        return replace(self.asked, form="pcm") if self.asked.form == "wav" else self.asked
+
+    async def sound(self, data: bytes) -> None:
+        """A chunk of the sound."""
+        if data:
+            form = self.asked.form
+            whole = wav.header(self.rate, "pcm16", len(data)) + data if form == "wav" else data
+            sound = base64.b64encode(whole).decode()
+            about = {"format": form, "mime_type": encode.MEDIA[form], "sample_rate": self.rate}
+            await self.chunk({"audio": {"data": sound, **about}, "finish_reason": None})
+
+    async def failed(self, error: Exception) -> None:
+        """The last chunk of sound that is incomplete."""
+        await self.last({"audio": None, "finish_reason": "error", "error": described(error)})
+
+    async def done(self) -> None:
+        """The last chunk, which has no sound."""
+        why = "stop" if reason(self.call) == "end" else "length"
+        await self.last({"audio": None, **facts(self.call, self.asked), "finish_reason": why})
+
+    async def last(self, values: dict[str, Any]) -> None:
+        """A chunk, and the end."""
+        await self.chunk(values)
+        await self.line("data: [DONE]\n\n", more=False)
+
+    async def chunk(self, values: dict[str, Any]) -> None:
+        """One event."""
+        about = {"id": f"speech-{self.call.id}", "object": "audio.speech.chunk", "index": self.index}
+        self.index += 1
+        await self.line(f"data: {json.dumps(about | values)}\n\n")
 
 
 async def whole(call: Call, asked: Asked, scope: Scope, send: Send) -> None:
@@ -216,8 +276,8 @@ def start(
         (b"cache-control", b"no-store"),
         *(more or []),
     ]
-    if asked.ignored:
-        headers.append((b"x-ignored-fields", printable(", ".join(name[:60] for name in asked.ignored)[:1000])))
+    if ignored := [*asked.ignored, *call.ignored]:
+        headers.append((b"x-ignored-fields", printable(", ".join(name[:60] for name in ignored)[:1000])))
     if found := call.notices:
         headers.append((b"x-notices", printable("; ".join(words[:200] for words in found)[:1000])))
     return {"type": "http.response.start", "status": 200, "headers": headers}
@@ -272,6 +332,7 @@ def facts(call: Call, asked: Asked) -> dict[str, Any]:
         "audio_s": round(stream.seconds, 3),
         "first_sound_ms": round(((call.first_sound or call.began) - call.began) * 1000, 1),
         "notices": call.notices,
+        "ignored_fields": [*asked.ignored, *call.ignored],
     }
     return found | times(call, asked)
 

@@ -54,6 +54,7 @@ class Call:
     paused: bool = False
     timer: Timer | None = None  # with word times: aligns the words of each sentence with its sound
     raised: list[Notice] = field(default_factory=list)
+    ignored: list[str] = field(default_factory=list)  # fields without effect, besides those that no voice reads
 
     @property
     def notices(self) -> list[str]:

@@ -29,6 +29,7 @@ from omnitts_cli.text.inputs import pieces_of_text
 FORM_BYTES = 64 << 10  # of a form besides its file
 MOST_FIELDS = 16
 LONGEST = {"consent": 500, "ref_text": 10_000, "speaker_description": 500, "design": 2000, "seed": 20, "name": 64}
+LONGEST_TYPE = 100
 SAMPLE = ("The quick brown fox jumps over the lazy dog. She sells sea shells by the shore, "
           "and five wise men walked home through the quiet town.")  # fmt: skip
 """What a described voice says once, to be cloned from that."""
@@ -51,7 +52,7 @@ class Post:
                           hint="replace=true overwrites it")  # fmt: skip
         with self.state.call(scope["omnitts.client"], scope.get("omnitts.transport")) as call:
             voice = await self._voice(call, form)
-            kept = about(form, voice)
+            kept = about(form, voice)  # with the type of the clip, for clients of vLLM-Omni
             saved = voice_files.SavedVoice(name, voice.identity, kept)  # type: ignore[arg-type]
             await asyncio.to_thread(voice_files.save, saved, replace=again)
         self.state.saved.changed()
@@ -129,6 +130,8 @@ def about(form: dict[str, Any], voice: Voice) -> dict[str, str]:
     """The fields that are kept beside a voice."""
     made = time.strftime("%Y-%m-%d", time.gmtime())
     found = {**voice.about, "made": made, "consent": form.get("consent", "").strip()}
+    if kind := form.get("mime_type"):
+        found["mime_type"] = kind
     if description := form.get("speaker_description", "").strip():
         found["source"] = description
     return {key: str(value) for key, value in found.items() if value and key in voice_files.FIELDS}
@@ -160,7 +163,7 @@ async def read_form(scope: Scope, receive: Receive, largest: int) -> dict[str, A
     found: dict[str, Any] = {}
     for key, value in form.multi_items():
         if isinstance(value, UploadFile):
-            found[key] = await value.read()
+            found[key], found["mime_type"] = await value.read(), (value.content_type or "")[:LONGEST_TYPE]
             if key not in WRITABLE:
                 raise invalid(key[:80], "this field is not a file", f"files: {', '.join(WRITABLE)}")
         elif len(value) > LONGEST.get(key, 1000):

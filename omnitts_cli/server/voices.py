@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from omnitts_cli.errors import OmniError
-from omnitts_cli.server.fields import unknown
-from omnitts_cli.server.problems import Problem, invalid
+from omnitts_cli.server.problems import Problem, invalid, unknown
 from omnitts_cli.speech import voice_files, voices
 from omnitts_cli.speech.voices import Voice
 from omnitts_cli.voices import Named
@@ -22,6 +21,9 @@ OPENAI = {
 """The voices of OpenAI. A model without a voice of that name speaks with one of its own, always the same: of the same
 sex where the model's descriptions name one."""
 WORDS = {"female": {"female", "woman", "girl", "lady"}, "male": {"male", "man", "boy"}}
+DEFAULT = "default"
+PART = re.compile(r"([^\s()+:,]+)\s*(?:\((\d{1,6}(?:\.\d{1,6})?)\))?")
+"""A voice of a blend as Kokoro-FastAPI writes it."""
 MOST_SAVED = 1000
 CHECK_S = 1.0  # how long a listing of the folder stays valid
 MOST_PARTS = 16
@@ -74,6 +76,18 @@ def alias(name: str, speakers: Mapping[str, str]) -> str | None:
     alike = [one for one, about in speakers.items() if WORDS.get(sex, set()) & set(re.findall(r"\w+", about.lower()))]
     fitting, names = alike or list(speakers), [one for one in OPENAI if OPENAI[one] == sex]
     return fitting[names.index(name.lower()) % len(fitting)]
+
+
+def spelled(name: str | None, saved: Saved) -> str | None:
+    """A voice in our notation: `default` is the server's choice, and Kokoro's a(2)+b(1) is a:2,b:1."""
+    if name is None or name in saved.names():
+        return name
+    if name.lower() == DEFAULT:
+        return None
+    parts = [PART.fullmatch(part.strip()) for part in name.split("+")]
+    if ("+" in name or name.endswith(")")) and all(parts):
+        return ",".join(f"{part[1]}:{part[2] or 1}" for part in parts if part)
+    return name
 
 
 def kind_of(name: str | None, saved: Saved) -> str:

@@ -77,12 +77,14 @@ def described(engine: Engine) -> dict[str, Any]:
     model, device = engine.model, engine.device
     facts = model.facts
     about = asdict(facts) if hasattr(facts, "__dataclass_fields__") else dict(vars(facts))
-    names = ("name", "kinds", "speakers", "languages", "sha256", "longest_piece", "plain_letters")
+    names = ("name", "kinds", "speakers", "languages", "sha256", "longest_piece", "plain_letters",
+             "obeys_style")  # fmt: skip
     return {
         "model": {name: getattr(model, name) for name in names} | {"dtype": str(model.dtype).removeprefix("torch.")},
         "facts": about | {"frame_rate": facts.frame_rate},
         "vectors": model.vector_of is not None,
         "slots": engine.plan.slots,
+        "frames": engine.plan.frames,
         "device": {"name": device.name, "card": device.card, "exact": of_exact(device)},
     }
 

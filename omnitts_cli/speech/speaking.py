@@ -47,6 +47,7 @@ class Take:
     sound: deque[np.ndarray] = field(default_factory=deque)
     codes: list[np.ndarray] = field(default_factory=list)
     seconds: float = 0.0
+    frames: int = 0
     tries: int = 0
     yielded: bool = False  # some of its sound
     began_s: float | None = None  # position in the yielded sound
@@ -323,6 +324,7 @@ class Stream:
             self.account.queued_s = None if admitted is None else admitted - self.account.began
         take.sound.append(found.pcm)
         self.account.frames += len(found.codes)
+        take.frames += len(found.codes)
         take.seconds += found.pcm.size / self.sample_rate
         if self.manner.keep_codes:
             take.codes.append(found.codes)
@@ -340,7 +342,7 @@ class Stream:
             take.done = True
             return
         if take.stopped == "limit" and take.request.max_frames is not None:
-            frames = take.request.max_frames
+            frames = take.frames
             self._notice(
                 Notice(
                     f"sentence {take.number + 1} was cut at {frames} frame{'s' * (frames != 1)} ({take.seconds:.2f} s)",
@@ -374,7 +376,7 @@ class Stream:
     def _again(self, take: Take) -> None:
         take.sound.clear()
         take.codes.clear()
-        take.tries, take.seconds = take.tries + 1, 0.0
+        take.tries, take.seconds, take.frames = take.tries + 1, 0.0, 0
         self._submit(take)
 
     def _gave_up(self, take: Take) -> GuardError:

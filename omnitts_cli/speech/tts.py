@@ -307,6 +307,7 @@ class TTS:
         live = isinstance(script, Fed)
         asked = "auto" if live and speech.language == "detect" else speech.language  # no text yet to detect it from
         language, code = voices.language_of(asked, script, model, report)
+        speech = speech if ignore_end else self._possible(speech, report)
         seed = speech.seed if speech.seed is not None else who.seed
         given: dict[str, Any] = {"ahead": self.engine.plan.slots + AHEAD, **more}
         manner = Manner(
@@ -385,6 +386,15 @@ class TTS:
             script, self._voice if voice is None else voice, how, speech,
             words=strings(text) if live else None, safe=safe, urgent=urgent, keep_codes=True, tell=tell,
         )  # fmt: skip
+
+    def _possible(self, speech: Speech, report: Tell) -> Speech:
+        """The settings without a limit of frames that no sentence can reach, which other servers' clients send."""
+        wanted, most = speech.max_frames, getattr(self.engine.plan, "frames", None)
+        if wanted is None or most is None or wanted <= most:
+            return speech
+        seconds = most / self.engine.model.facts.frame_rate
+        report(Notice(f"a sentence can have {most:,} frames ({seconds:.0f} s) at most, not {wanted:,}"))
+        return replace(speech, max_frames=None)
 
     def _checked(self, seed: int) -> int:
         checked = self._options(seed, {})[1].seed

@@ -31,7 +31,7 @@ LARGEST_BYTES = 32 * 2**20
 WIDEST, LONGEST_FRAMES, MOST_GROUPS = 65_536, 100_000, 64
 
 # Header fields. All are text; all but the first two may be missing.
-FIELDS = ("model", "revision", "language", "made", "clip_sha256", "consent", "licence", "source")
+FIELDS = ("model", "revision", "language", "made", "clip_sha256", "consent", "licence", "source", "mime_type")
 
 
 @dataclass(frozen=True, eq=False)

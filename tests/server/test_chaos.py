@@ -183,7 +183,7 @@ class Chaos:
             )
 
     def whole(self, draw: random.Random, mark: int) -> None:
-        more = draw.choice([{}, {"stream": True}])
+        more = draw.choice([{}, {"stream": True, "stream_format": "audio"}])
         answer = ask(self.server.url, SPEECH, body_of(mark, **more), headers={"Content-Type": "application/json"})
         if answer.status == 200:
             self.received("whole", mark, answer.body, complete=True)

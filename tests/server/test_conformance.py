@@ -63,7 +63,7 @@ def ask(**more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("whole", [True, False], ids=["whole", "as made"])
 def test_every_format_opens_everywhere(client: Any, said: bytes, tmp_path: Path, form: str, whole: bool) -> None:
     path = tmp_path / f"a.{form}"
-    body = {"seed": 7, "voice": "ann"} | ({"stream": False} if whole else {})
+    body = {"seed": 7, "voice": "ann"} | ({"stream": False} if whole else {"stream_format": "audio"})
     with client.audio.speech.with_streaming_response.create(**ask(response_format=form, extra_body=body)) as answer:
         assert answer.headers["x-seed"] == "7" and answer.headers["x-voice"] == "ann"
         assert ("content-length" in answer.headers) is whole
@@ -124,7 +124,7 @@ def test_streaming_gives_sound_before_the_end(client: Any, said: bytes) -> None:
 
 def test_events(client: Any, said: bytes) -> None:
     content = client.audio.speech.create(**ask(response_format="pcm", stream_format="sse")).content
-    events = [json.loads(line[6:]) for line in content.decode().split("\n\n") if line]
+    events = [json.loads(line[6:]) for line in content.decode().split("\n") if line.startswith("data: ")]
     assert {event["type"] for event in events[:-1]} == {"speech.audio.delta"}
     assert b"".join(base64.b64decode(event["audio"]) for event in events[:-1]) == said
     assert events[-1]["type"] == "speech.audio.done" and events[-1]["finish_reason"] == "end"
@@ -280,11 +280,15 @@ def test_every_way_gives_the_same_samples(omnitts: Omnitts, home: Path) -> None:
     assert done.code == 0, done.err
     said = Path("say.raw").read_bytes()
     with start(("tiny",)) as server:
+        with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none") as made:  # a model without styles
+            for voice in ("clara", "nova", "default"):
+                sound = made.audio.speech.create(model="tts-1", voice=voice, input="Hi.", instructions="Be cheerful.")
+                assert len(sound.content) > 500 and "instructions" in sound.response.headers["x-ignored-fields"]
+            assert made.models.retrieve("tiny").id == "tiny"
         fields = {"voice": "clara", "language": "en", "seed": 7}
         assert server.speech(TEXT, **fields, stream=False).body == said
         assert server.speech(TEXT, **fields).body == said
-        events = server.speech(TEXT, **fields, stream_format="sse").body.decode().split("\n\n")
-        audio = [json.loads(event[6:]).get("audio", "") for event in events if event]
+        audio = [event.get("audio", "") for event in server.speech(TEXT, **fields, stream_format="sse").events]
         assert b"".join(base64.b64decode(part) for part in audio) == said
         batch = server.request("POST", "/v1/audio/speech/batch", {"items": ITEMS, "response_format": "pcm"}).json
         assert (batch["succeeded"], batch["failed"]) == (1, 1)

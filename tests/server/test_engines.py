@@ -146,7 +146,7 @@ def test_a_process_that_is_killed_is_replaced() -> None:
 
 
 def _body(text: str) -> str:
-    return json.dumps({"input": text, "response_format": "pcm", "stream": True, "seed": 1})
+    return json.dumps({"input": text, "response_format": "pcm", "stream": True, "stream_format": "audio", "seed": 1})
 
 
 def test_the_process_ends_with_the_one_that_started_it(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from serving import Answer, start
 
 from omnitts_cli.errors import InputError, UsageError
 from omnitts_cli.server.guard import Guard, digest, is_loopback, read_keys
@@ -35,3 +36,26 @@ def test_an_open_address_needs_a_key() -> None:
     assert Guard.of("10.0.0.1", {}, insecure=True).hosts == {"10.0.0.1"}
     assert Guard.of("0.0.0.0", {digest("k"): "k"}, insecure=False).any_host
     assert not Guard.of("0.0.0.0", {}, insecure=True, allowed=["Example.org"]).any_host
+
+
+def test_a_browsers_question_is_answered_for_allowed_origins_only() -> None:
+    with start(keys={digest("sesame"): "me"}, cors_origin=("https://page.test",)) as server:
+
+        def asked(origin: str, **more: str) -> Answer:
+            headers = {"Origin": origin, "Access-Control-Request-Method": "POST", **more}
+            return server.request("OPTIONS", "/v1/audio/speech", headers=headers)
+
+        answer = asked("https://page.test", **{"Access-Control-Request-Headers": "authorization,content-type"})
+        assert (answer.status, answer.body) == (204, b"")
+        assert answer.headers["access-control-allow-origin"] == "https://page.test"
+        allowed = {name.strip().lower() for name in answer.headers["access-control-allow-headers"].split(",")}
+        assert {"authorization", "content-type"} <= allowed
+        assert {"GET", "POST", "DELETE"} <= set(answer.headers["access-control-allow-methods"].split(", "))
+        assert int(answer.headers["access-control-max-age"]) > 0
+        assert asked("https://other.test").status == 403
+        assert server.request("OPTIONS", "/v1/audio/speech").status == 405
+        page = {"Origin": "https://page.test", "Authorization": "Bearer sesame"}
+        spoken = server.request("POST", "/v1/audio/speech", {"input": "Hello."}, page)
+        assert spoken.status == 200 and "X-Ignored-Fields" in spoken.headers["access-control-expose-headers"]
+        refused = server.request("POST", "/v1/audio/speech", {"input": "Hello."}, {"Origin": "https://page.test"})
+        assert refused.status == 401 and refused.headers["access-control-allow-origin"] == "https://page.test"

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from patience import LONG_S, eventually, first_sound_only
 from serving import Running
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
+from omnitts_cli.audio import wav
 from omnitts_cli.audio.pcm import to_int16
 from omnitts_cli.server import live
 from omnitts_cli.server.guard import digest
@@ -239,3 +242,28 @@ def test_an_idle_client_is_disconnected_and_one_that_listens_is_not(
         assert closed.value.rcvd is not None
         assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (1001, "idle")
     eventually(lambda: not running.state.calls)
+
+
+def test_a_clip_fits_into_the_configuration(client: ClientConnection, server: Running) -> None:
+    """Ten seconds of sound have 640,000 characters."""
+    noise = np.random.default_rng(0).standard_normal(240_000) * 0.1 * (np.sin(np.arange(240_000) / 8000) > 0)
+    url = "data:audio/wav;base64," + base64.b64encode(wav.whole(noise.astype(np.float32), 24_000)).decode()
+    tell(client, "session.config", seed=7, response_format="pcm", ref_audio=url, instructions="softly", nonsense=1)
+    tell(client, "input.text", text="Hello.")
+    tell(client, "input.done")
+    messages, frames = answers(client)
+    done = next(one for one in messages if one["type"] == "audio.done")
+    assert frames and done["ignored_fields"] == ["nonsense", "instructions"] and len(done["notices"]) == 1
+
+
+def test_a_message_that_is_too_large_is_an_error_and_the_session_goes_on(client: ClientConnection) -> None:
+    for message in (
+        {"type": "input.text", "text": "x" * live.LARGEST_OTHER},
+        {"type": "session.config", "ref_audio": "A" * live.LARGEST_CONFIG},
+    ):
+        client.send(json.dumps(message))
+        error = json.loads(client.recv(timeout=LONG_S))
+        assert (error["type"], error["code"]) == ("error", "too_large")
+    tell(client, "input.text", text="Hello.")
+    tell(client, "input.done")
+    assert answers(client)[1]

@@ -18,7 +18,7 @@ from omnitts_cli.speech import tts
 
 TOY = {"device": "cpu", "threads": 1, "slots": 2}
 BODY = {"input": "Hello there.", "response_format": "pcm", "seed": 7}
-LONG = {"stream": True, "ignore_eos": True, "max_new_tokens": 1000}
+LONG = {"stream": True, "stream_format": "audio", "ignore_eos": True, "max_new_tokens": 1000}
 
 
 def order(*, alone: bool = True, settings: dict[str, Any] = TOY, keys: Any = None, **options: Any) -> Order:

@@ -47,7 +47,7 @@ def begin_at(port: int, **fields: Any) -> http.client.HTTPResponse:
     connection.sock = socket.socket()
     connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     connection.sock.connect(("127.0.0.1", port))
-    body = {"input": "A text.", "response_format": "pcm", "stream": True, **LONG, **fields}
+    body = {"input": "A text.", "response_format": "pcm", "stream": True, "stream_format": "audio", **LONG, **fields}
     connection.request("POST", "/v1/audio/speech", json.dumps(body), {"Content-Type": "application/json"})
     response = connection.getresponse()
     assert response.status == 200 and response.read(1280)
@@ -258,7 +258,9 @@ def test_a_signal_lets_requests_end(tmp_path: Path) -> None:
         assert systemd.recv(100) == b"READY=1"
         host, port = url.removeprefix("http://").split(":")
         connection = http.client.HTTPConnection(host, int(port), timeout=LONG_S)
-        body = json.dumps({"input": "A text.", "response_format": "pcm", "stream": True, **SHORTER})
+        body = json.dumps(
+            {"input": "A text.", "response_format": "pcm", "stream": True, "stream_format": "audio", **SHORTER}
+        )
         connection.request("POST", "/v1/audio/speech", body, {"Content-Type": "application/json"})
         response = connection.getresponse()
         running.send_signal(signal.SIGTERM)

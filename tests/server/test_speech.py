@@ -33,8 +33,7 @@ def test_all_ways_give_the_samples_of_say(server: Running, said: bytes) -> None:
     whole = server.speech(TEXT, stream=False)
     assert whole.body == said and whole.headers["content-length"] == str(len(said))
     assert whole.headers["x-finish-reason"] == "end"
-    events = server.speech(TEXT, stream_format="sse").body.decode().split("\n\n")
-    parsed = [json.loads(event.removeprefix("data: ")) for event in events if event]
+    parsed = server.speech(TEXT, stream_format="sse").events
     assert b"".join(base64.b64decode(one["audio"]) for one in parsed[:-1]) == said
     assert parsed[-1]["type"] == "speech.audio.done" and parsed[-1]["seed"] == 7
 
@@ -48,8 +47,8 @@ def decoded(body: bytes) -> np.ndarray:
 @pytest.mark.parametrize("form", ["wav", "mp3", "flac", "opus", "ogg"])
 @pytest.mark.parametrize("stream", [False, True])
 def test_every_format_can_be_read(server: Running, said: bytes, form: str, stream: bool) -> None:
-    answer = server.speech(TEXT, response_format=form, stream=stream)
-    assert answer.status == 200
+    answer = server.speech(TEXT, response_format=form, stream=stream, **({"stream_format": "audio"} if stream else {}))
+    assert answer.status == 200 and ("content-length" in answer.headers) is not stream
     rate = int(answer.headers["x-sample-rate"])
     if stream and form in ("flac", "mp3"):  # they do not say how long they are, which soundfile cannot read
         sound = decoded(answer.body)
@@ -68,7 +67,7 @@ def test_every_format_can_be_read(server: Running, said: bytes, form: str, strea
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_aac_can_be_read_by_ffmpeg(server: Running, said: bytes, stream: bool) -> None:
-    answer = server.speech(TEXT, response_format="aac", stream=stream)
+    answer = server.speech(TEXT, response_format="aac", stream=stream, stream_format="audio")
     assert answer.status == 200 and answer.headers["content-type"] == "audio/aac"
     assert decoded(answer.body).size >= len(said) / 2
 
@@ -97,7 +96,7 @@ def test_the_headers_tell_about_the_answer(server: Running) -> None:
         ({"model": "nothing"}, 404, "model"),
         ({"speed": 9}, 400, "speed"),
         ({"speed": True}, 400, "speed"),
-        ({"seed": -1}, 400, "seed"),
+        ({"seed": -2}, 400, "seed"),
         ({"response_format": "midi"}, 400, "response_format"),
         ({"task_type": "VoiceDesign"}, 400, "instructions"),
         ({"timestamps": "letter"}, 400, "timestamps"),
@@ -133,7 +132,7 @@ def test_an_error_about_a_language_names_the_field_that_shows_it() -> None:
         ({"response_format": "m4a"}, 'response_format = "m4a" is not one of mp3, wav,'),
         ({"stream": "yes"}, 'stream = "yes" is not true or false'),
         ({"task_type": ["x"] * 99}, 'task_type = ["x", "x", '),
-        ({"input": None, "text": "Hello."}, "input is missing; the text belongs in input"),
+        ({"input": None}, "input is missing"),
     ],
 )
 def test_wrong_values_are_in_the_message(server: Running, fields: dict[str, object], words: str) -> None:
@@ -165,7 +164,7 @@ def test_a_designed_voice(server: Running) -> None:
 
 def last_event(answer: Answer) -> dict[str, Any]:
     """The event that ends a stream of server-sent events."""
-    found = [json.loads(event.removeprefix("data: ")) for event in answer.body.decode().split("\n\n") if event]
+    found = answer.events
     assert found[-1]["type"] == "speech.audio.done", found[-1]
     return dict(found[-1])
 
@@ -179,7 +178,7 @@ def test_words_have_times_within_their_sentences(server: Running, said: bytes) -
         assert " ".join(word["text"] for word in one["words"]) == one["text"]
         times = [one["start_time"], *(word[name] for word in one["words"] for name in ("start_time", "end_time"))]
         assert times == sorted(times) and times[-1] <= one["end_time"] <= len(said) / 2 / 8000 + 0.001
-    events = [json.loads(event.removeprefix("data: ")) for event in answer.body.decode().split("\n\n") if event]
+    events = answer.events
     assert b"".join(base64.b64decode(one["audio"]) for one in events[:-1]) == said
 
 
@@ -204,3 +203,105 @@ def test_notices_about_the_text_are_in_the_answer_and_in_the_log(server: Running
     assert last_event(server.speech(TEXT, stream_format="sse"))["notices"] == []
     cut = server.speech("Hello. [pause:90s]\u4f60 Bye.", max_new_tokens=2, speed=4, stream=False, normalize=False)
     assert cut.headers["x-notices"].startswith("[pause:90s] is cut to 60 s, the longest pause; sentence ")
+
+
+# -- what clients of other servers send
+
+
+@pytest.fixture(scope="module")
+def clip() -> str:
+    """Four seconds of noise with pauses, as a data URL of 256 KB."""
+    noise = np.random.default_rng(0).standard_normal(96_000) * 0.1 * (np.sin(np.arange(96_000) / 8000) > 0)
+    file = io.BytesIO()
+    soundfile.write(file, noise.astype(np.float32), 24_000, format="WAV")
+    return "data:audio/wav;base64," + base64.b64encode(file.getvalue()).decode()
+
+
+def test_instructions_to_a_voice_without_styles_are_ignored_and_told(server: Running, clip: str) -> None:
+    plain = server.speech("Hello.", ref_audio=clip)
+    answer = server.speech("Hello.", ref_audio=clip, instructions="softly")
+    assert answer.status == 200 and answer.body == plain.body
+    assert answer.headers["x-ignored-fields"] == "instructions" and "instructions" in answer.headers["x-notices"]
+    last = server.speech("Hello.", ref_audio=clip, instructions="softly", stream=True).events[-1]
+    assert last["ignored_fields"] == ["instructions"] and "instructions" in last["notices"][0]
+    item = {"input": "Hello.", "ref_audio": clip, "instructions": "softly"}
+    result = server.request("POST", "/v1/audio/speech/batch", {"items": [item]}).json["results"][0]
+    assert result["ignored_fields"] == ["instructions"] and result["error"] is None and len(result["notices"]) == 1
+    styled = server.speech("Hello.", voice="ben", instructions="softly")  # this model's own voices have styles
+    assert "x-ignored-fields" not in styled.headers and styled.body != server.speech("Hello.", voice="ben").body
+
+
+def test_every_field_that_names_a_voice_is_followed(server: Running, clip: str) -> None:
+    ben = server.speech("Hello.", voice="ben").body
+    assert ben != server.speech("Hello.").body
+    for fields in ({"speaker": "ben"}, {"voice_id": "ben"}, {"voice": "me", "voice_aliases": {"Me": "ben"}}):
+        answer = server.speech("Hello.", **fields)
+        assert (answer.body, answer.headers["x-voice"]) == (ben, "ben")
+    cloned = server.speech("Hello.", ref_audio=clip, ref_text="Hello.")
+    assert server.speech("Hello.", references=[{"audio_path": clip, "text": "Hello."}]).body == cloned.body
+    answer = server.speech("Hello.", references=[{"audio_path": "data:audio/wav;base64,AAAA"}])
+    assert (answer.status, answer.json["error"]["param"]) == (400, "references")
+
+
+def test_no_choice_of_a_voice(server: Running) -> None:
+    first = server.speech("Hello.")
+    for voice in ("", "default", {"id": ""}, None):
+        answer = server.speech("Hello.", voice=voice)
+        assert (answer.body, answer.headers["x-voice"]) == (first.body, first.headers["x-voice"])
+
+
+def test_a_blend_in_kokoros_notation(server: Running) -> None:
+    assert server.speech("Hi.", voice="ann(2)+ben(1)").body == server.speech("Hi.", voice="ann:2,ben:1").body
+    assert server.speech("Hi.", voice="ann+ben").body == server.speech("Hi.", voice="ann:50,ben:50").body
+    assert server.speech("Hi.", voice="ann+nobody").status == 404
+
+
+def test_a_voice_given_as_its_values(server: Running) -> None:
+    model = server.state.models.all[0].speech
+    vector = [float(value) for value in model.vector_of("ben")]
+    answer = server.speech("Hello.", speaker_embedding=vector)
+    assert answer.status == 200 and answer.body == server.speech("Hello.", voice="ben:50,ben:50").body
+    for wrong in (vector[:-1], [*vector, 0.5]):
+        answer = server.speech("Hello.", speaker_embedding=wrong)
+        assert (answer.status, answer.json["error"]["param"]) == (400, "speaker_embedding")
+
+
+def test_more_tokens_than_a_sentence_can_have_are_no_limit(server: Running) -> None:
+    plain = server.speech("Hello.")
+    answer = server.speech("Hello.", max_new_tokens=2048)
+    assert answer.status == 200 and answer.body == plain.body and "2,048" in answer.headers["x-notices"]
+    assert server.speech("Hello.", seed=-1, initial_codec_chunk_frames=0).headers["x-seed"] != "-1"
+
+
+@pytest.mark.parametrize("form", ["wav", "pcm"])
+def test_references_and_a_stream_have_the_events_of_sglang_omni(server: Running, clip: str, form: str) -> None:
+    fields = {"response_format": form, "references": [{"audio_path": clip}], "stream": True}
+    answer = server.speech("Hello there.", **fields)
+    lines = [line.removeprefix("data: ") for line in answer.body.decode().split("\n\n")[:-1]]
+    assert answer.headers["content-type"].startswith("text/event-stream") and lines.pop() == "[DONE]"
+    events = [json.loads(line) for line in lines]
+    assert {event["object"] for event in events} == {"audio.speech.chunk"}
+    assert [event["index"] for event in events] == list(range(len(events)))
+    assert events[-1]["audio"] is None and events[-1]["finish_reason"] == "stop"
+    sounds = [base64.b64decode(event["audio"]["data"]) for event in events[:-1]]
+    if form == "wav":  # each is a file
+        files = [wave.open(io.BytesIO(sound)) for sound in sounds]
+        sounds = [file.readframes(file.getnframes()) for file in files]
+    assert b"".join(sounds) == server.speech("Hello there.", ref_audio=clip).body and len(sounds) > 1
+
+
+def test_streamed_wav_has_the_length_that_openai_sends(server: Running) -> None:
+    head = server.speech("Hi.", response_format="wav").body[:44]
+    assert head[4:8] == head[40:44] == b"\xff" * 4
+
+
+def test_flac_is_whole_unless_streaming_is_asked_for(server: Running, said: bytes) -> None:
+    answer = server.speech(TEXT, response_format="flac")
+    assert "content-length" in answer.headers
+    assert soundfile.read(io.BytesIO(answer.body), dtype="int16")[0].tobytes() == said
+    for streamed in (
+        server.speech(TEXT, response_format="flac", stream=True, stream_format="audio").body,
+        b"".join(base64.b64decode(event.get("audio", ""))
+                 for event in server.speech(TEXT, response_format="flac", stream=True).events),
+    ):  # fmt: skip
+        assert decoded(streamed).tobytes() == said

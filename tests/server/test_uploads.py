@@ -42,7 +42,7 @@ def post(server: Running, **parts: Any) -> Answer:
     body = b""
     for name, value in parts.items():
         head = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="{name}"'
-        head += '; filename="a.wav"\r\n\r\n' if isinstance(value, bytes) else "\r\n\r\n"
+        head += '; filename="a.wav"\r\nContent-Type: audio/wav\r\n\r\n' if isinstance(value, bytes) else "\r\n\r\n"
         body += head.encode() + (value if isinstance(value, bytes) else str(value).encode()) + b"\r\n"
     body += f"--{BOUNDARY}--\r\n".encode()
     kind = {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"}
@@ -54,7 +54,9 @@ def test_a_clip_becomes_a_voice_that_speaks_until_it_is_deleted(server: Running,
     assert answer.status == 200, answer.body
     assert answer.json["voice"]["name"] == "mary" and answer.json["voice"]["consent"] == "Mary, today"
     listed = server.request("GET", "/v1/audio/voices").json
-    assert "mary" in listed["voices"] and listed["uploaded_voices"][0]["ref_text"] == "hello my friend"
+    assert "mary" in [voice["id"] for voice in listed["voices"]]
+    assert listed["uploaded_voices"][0]["ref_text"] == "hello my friend"
+    assert answer.json["voice"]["mime_type"] == listed["uploaded_voices"][0]["mime_type"] == "audio/wav"
     spoken = server.speech("Hello.", voice="mary")
     url = "data:audio/wav;base64," + base64.b64encode(clip).decode()
     assert spoken.status == 200 and spoken.headers["x-voice"] == "mary"

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from omnitts_cli.server.fields import unknown
+from omnitts_cli.server.problems import unknown
 from omnitts_cli.server.voices import OPENAI, alias
 from omnitts_cli.weights.find import TINY
 

@@ -260,7 +260,7 @@ def test_no_slot_is_longer_than_the_models_positions(cpu: CPUDevice) -> None:
     longest = plan_for(model, cpu, EngineSettings(seconds=2400))
     assert (longest.positions, longest.frames) == (4096, 4096) == (model.facts.max_positions,) * 2
     engine = Engine(model, cpu, longest)
-    with pytest.raises(InputError, match=r"5000 frames; a slot holds 4096 rows .* as many as the model has") as raised:
+    with pytest.raises(InputError, match=r"5,000 frames .* room for 4,0\d\d, as many as the model has") as raised:
         engine.clip(Request("Hello.", max_frames=5000, ignore_end=True))
     assert "longer slots" not in str(raised.value.hint)
     with pytest.raises(InputError) as raised:
@@ -274,10 +274,9 @@ def test_a_request_may_use_every_position_of_a_small_model(cpu: CPUDevice) -> No
     model = replace(model, facts=replace(model.facts, max_positions=rows + 30))
     engine = Engine(model, cpu, plan_for(model, cpu))
     assert len(engine.clip(Request("Hello.", max_frames=30, ignore_end=True)).codes) == 30
-    with pytest.raises(
-        InputError, match=f"{rows} prompt rows, 0 reference frames and 31 frames; a slot holds {rows + 30}"
-    ):
+    with pytest.raises(InputError, match=r"31 frames .* room for 30"):
         engine.clip(Request("Hello.", max_frames=31, ignore_end=True))
+    assert len(engine.clip(Request("Hello.", max_frames=31)).codes) <= 30, "a limit is a maximum"
 
 
 def test_a_file_gets_more_slots_where_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,6 +36,16 @@ class Answer:
         """The body as JSON."""
         return json.loads(self.body)
 
+    @property
+    def events(self) -> list[Any]:
+        """The data of server-sent events; each has the name of its type."""
+        found = []
+        for block in self.body.decode().split("\n\n")[:-1]:
+            name, data = block.split("\n")
+            found.append(json.loads(data.removeprefix("data: ")))
+            assert name == f"event: {found[-1]['type']}"
+        return found
+
 
 @dataclass
 class Running:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from omnitts_cli.errors import UsageError, VoiceError
+from omnitts_cli.errors import StyleError, UsageError, VoiceError
 
 WHO_SPEAKS = {
     "named": "omnitts say -m 0.6b   or   -m 1.7b",
@@ -33,9 +33,9 @@ def unknown_language(name: str, known: Iterable[str], elsewhere: str | None = No
     return UsageError(f"this model does not support {name!a}", hint=hint)
 
 
-def no_instructions() -> UsageError:
+def no_instructions() -> StyleError:
     """The model cannot follow a style."""
-    return UsageError("this model cannot follow a style", hint="-m 1.7b   with a named voice")
+    return StyleError("this model cannot follow a style", hint="-m 1.7b   with a named voice")
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

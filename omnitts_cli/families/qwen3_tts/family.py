@@ -126,6 +126,7 @@ def assemble(
         ops=ops,
         longest_piece=config.longest_piece,
         plain_letters=config.plain_letters,
+        obeys_style=config.obeys_style,
         vector_of=partial(vector_of, language.embedder, config) if {"named", "cloned"} <= config.kinds else None,
     )
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from omnitts_cli.errors import InputError, UsageError, VoiceError
+from omnitts_cli.errors import InputError, StyleError, VoiceError
 from omnitts_cli.families.common.live import Arriving, LiveRows
 from omnitts_cli.families.common.refusals import no_instructions, unknown_language, unknown_voice, wrong_kind
 from omnitts_cli.families.common.tokenizer import TextTokenizer
@@ -104,7 +104,7 @@ def _style(style: str | None, config: Config) -> str:
 
 def _no_style(style: str | None, why: str, hint: str) -> None:
     if style and style.strip():
-        raise UsageError(why, hint=hint)
+        raise StyleError(why, hint=hint)
 
 
 def _embedding(voice: Cloned, config: Config) -> np.ndarray:
