@@ -190,6 +190,7 @@ class FinishFrame(Protocol):
 
 class FusedStack(Protocol):
     most_rows: int  # rows per slot in one call; with more, as in a long prompt, layer by layer is as fast
+    numbers: torch.dtype | None  # of keys and values; None: that of the weights
 
     def __call__(
         self,
@@ -317,6 +318,8 @@ class Ops:
     finish: FinishFrame
     # hidden states [B, H], head [V, H] -> logits [B, V] in float32, whatever the precision of the operands
     scores: Callable[[Tensor, Tensor], Tensor]
+    # a matrix in float32; one in 8 bits too, where the operations know them
+    floats: Callable[[Tensor], Tensor] = lambda matrix: matrix.float()
     choose_row: ChooseRow | None = None  # None: `choose`, then an embedding
     codec: CodecOps | None = None  # None: the codec runs its own layers
     fuse_stack: FuseStack | None = None

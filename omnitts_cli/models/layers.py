@@ -29,8 +29,8 @@ def angles(positions: Tensor, head_dim: int, theta: float) -> tuple[Tensor, Tens
 
 def zeros(shape: tuple[int, ...], *, device: torch.device | str, dtype: torch.dtype) -> Tensor:
     """torch.zeros; on a CPU, memory is allocated at the first write, so that unused slots take none."""
-    size = 4 * math.prod(shape)
-    if torch.device(device).type != "cpu" or dtype != torch.float32 or not size or not hasattr(mmap, "MAP_PRIVATE"):
+    size, lazy = dtype.itemsize * math.prod(shape), dtype in (torch.float32, torch.float16)
+    if torch.device(device).type != "cpu" or not lazy or not size or not hasattr(mmap, "MAP_PRIVATE"):
         return torch.zeros(shape, device=device, dtype=dtype)
     try:
         memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # a forked process gets a copy of its own
@@ -162,7 +162,7 @@ class Stack(nn.Module):
 
     def to_input_major(self, weight: nn.Parameter) -> None:
         """Store `weight` input-major, the layout that the fused CPU stack reads."""
-        if self.fused is not None:
+        if self.fused is not None and weight.is_floating_point():
             weight.data = weight.data.mT.contiguous().mT
 
     def forward(self, rows: Tensor) -> Tensor:
@@ -244,8 +244,10 @@ class Stack(nn.Module):
         turns: tuple[Tensor, Tensor] | None = None,
         cleared: bool = True,
     ) -> KVCache:
-        """An empty cache for this stack."""
+        """An empty cache for this stack. `dtype`: of keys and values, unless the fused stack has its own."""
         at = self.shape
+        if self.fused is not None and self.fused.numbers is not None:
+            dtype = self.fused.numbers
         sizes = at.layers, slots, capacity, at.kv_heads, at.head_dim
         return KVCache.empty(*sizes, at.rope_theta, device, dtype, turns, cleared)
 

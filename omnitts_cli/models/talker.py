@@ -135,9 +135,9 @@ class Predictor(nn.Module):
         self.stack.to_input_major(self.heads)
         if self.project is not None:
             self.stack.to_input_major(self.project.weight)
-            weight, bias = self.project.weight.float(), self.project.bias.float()
+            weight, bias = self.stack.ops.floats(self.project.weight.data), self.project.bias.float()
             tables = self.tables(embedder)
-            narrow = [torch.addmm(bias, table.float(), weight.T).to(self.heads.dtype) for table in tables]
+            narrow = [torch.addmm(bias, table.float(), weight.T).to(table.dtype) for table in tables]
             self.narrowed = torch.stack(narrow)  # [G-1, codes, P]
         self.ready = self.inputs(embedder)
         if self.stack.ops.fuse_predictor is not None and self.heads.device.type != "meta":

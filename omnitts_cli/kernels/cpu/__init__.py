@@ -3,13 +3,17 @@
 README.md in this folder says how the pieces fit.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
+
+from torch import Tensor
 
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.cpu import codec, draw, stack
 from omnitts_cli.kernels.cpu.frame import begin, finish, first_scores
-from omnitts_cli.kernels.ops import Ops
+from omnitts_cli.kernels.ops import FrameParts, FusedStack, LayerWeights, Ops
 
 OPS = replace(
     plain.OPS,
@@ -22,17 +26,32 @@ OPS = replace(
 )
 
 
-def native(variant: str | None = None) -> Ops | None:
-    """The same with stacks, draws, frames and the codec in C; None where the library was not compiled."""
-    from omnitts_cli.kernels.cpu import decoder, language, library
+def native(variant: str | None = None, eight: str | None = None) -> Ops | None:
+    """The same with stacks, draws, frames and the codec in C; None where the library was not compiled.
 
-    found = library.load(variant)
-    if found is None:
+    `variant` and `eight` name instruction sets, for float32 and for weights in 8 bits.
+    """
+    from omnitts_cli.kernels.cpu import decoder, language, library, quantised
+
+    found, bits = library.load(variant), library.load_quantised(eight)
+    if found is None or bits is None:
         return None
+
+    def fuse_stack(blocks: Sequence[LayerWeights], *about: Any) -> FusedStack | None:
+        if quantised.is_quantised(blocks[0].qkv):
+            return quantised.QuantisedStack(bits, blocks, *about)
+        return language.fuse_stack(found, blocks, *about)
+
+    def fuse_frame(parts: FrameParts) -> Callable[[Tensor], None] | None:
+        return language.fuse_frame(found, parts) or quantised.fuse_frame(bits, parts)
+
     return replace(
         OPS,
         choose=partial(language.choose, found),
-        fuse_stack=partial(language.fuse_stack, found),
-        fuse_frame=partial(language.fuse_frame, found),
+        linear=partial(quantised.linear, bits),
+        norm_linear=partial(quantised.norm_linear, bits),
+        floats=quantised.floats,
+        fuse_stack=fuse_stack,
+        fuse_frame=fuse_frame,
         codec=replace(codec.OPS, fuse_decoder=partial(decoder.fuse_decoder, found)),
     )

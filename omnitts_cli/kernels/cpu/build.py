@@ -18,13 +18,23 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent / "native"
 COMPILERS = ("cc", "gcc", "clang")
-FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-fvisibility=hidden", "-ffp-contract=fast", "-fno-math-errno")
-X86 = {
-    "avx512": ("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx2", "-mfma"),
-    "avx2": ("-mavx2", "-mfma"),
+FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-pthread", "-fvisibility=hidden", "-ffp-contract=fast", "-fno-math-errno")
+AVX2 = ("-mavx2", "-mfma")
+AVX512 = ("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", *AVX2)
+X86 = {"avx512": AVX512, "avx2": AVX2, "plain": ()}
+ARM = {"plain": ()}
+QUANTISED_X86 = {
+    "avx512vnni": (*AVX512, "-mavx512vnni"),
+    "avxvnni": (*AVX2, "-mf16c", "-mavxvnni"),
+    "avx2": (*AVX2, "-mf16c"),
     "plain": (),
 }
-"""Instruction sets compiled for x86-64, fastest first. `native/choose.c` says which one the processor has."""
+QUANTISED_ARM = {"dotprod": ("-march=armv8.2-a+dotprod",), "plain": ()}
+"""Instruction sets that are compiled, fastest first. `native/choose.c` says which one the processor has."""
+ONE_ORDER = ("-ffp-contract=off",)
+"""For 8 bits: results have the same bits on every instruction set, so no product may be fused with a sum."""
+OLDER = ("avx512vnni", "avxvnni", "dotprod")
+"""Sets that an older compiler may not know; then the library has none of them."""
 
 
 class BuildError(Exception):
@@ -32,13 +42,30 @@ class BuildError(Exception):
 
 
 def variants(machine: str | None = None) -> dict[str, tuple[str, ...]]:
+    """Of language.c and codec.c."""
+    return X86 if _kind(machine) == "x86" else ARM
+
+
+def quantised_variants(machine: str | None = None) -> dict[str, tuple[str, ...]]:
+    """Of quantised.c."""
+    kind = _kind(machine)
+    return QUANTISED_X86 if kind == "x86" else QUANTISED_ARM if kind == "arm" else {"plain": ()}
+
+
+def _kind(machine: str | None) -> str:
     machine = (machine or platform.machine()).lower()
-    return X86 if machine in ("x86_64", "amd64") else {"plain": ()}
+    return "x86" if machine in ("x86_64", "amd64") else "arm" if machine in ("aarch64", "arm64") else "other"
+
+
+def jobs() -> list[tuple[str, str, tuple[str, ...]]]:
+    """What is compiled: a source, a variant, and its flags."""
+    plain = [(source, name, flags) for name, flags in variants().items() for source in ("language.c", "codec.c")]
+    return plain + [("quantised.c", name, flags + ONE_ORDER) for name, flags in quantised_variants().items()]
 
 
 def library(folder: Path = FOLDER) -> Path:
     """The path of the library for these sources."""
-    content = hashlib.sha256(repr((FLAGS, X86)).encode())
+    content = hashlib.sha256(repr((FLAGS, jobs())).encode())
     for source in sorted([*folder.glob("*.c"), *folder.glob("*.h")]):
         content.update(source.name.encode() + source.read_bytes())
     return folder / f"native-{platform.machine().lower()}-{content.hexdigest()[:16]}.so"
@@ -57,16 +84,15 @@ def build(command: str | None = None, extra: tuple[str, ...] = (), target: Path 
         raise BuildError(f"no C compiler found (looked for {', '.join(COMPILERS)})")
     target = target or library()
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".build-") as work:
-        objects, running = [], []
-        for variant, flags in variants().items():
-            for source in ("language.c", "codec.c"):
-                made = Path(work, f"{source}.{variant}.o")
-                line = [command, *FLAGS, *flags, *extra, f"-DVARIANT={variant}", "-c", FOLDER / source, "-o", made]
-                running.append(subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
-                objects.append(made)
-        said = [process.communicate()[0].decode(errors="replace") for process in running]
-        if any(process.returncode for process in running):
+        running = []
+        for source, variant, flags in jobs():
+            made = Path(work, f"{source}.{variant}.o")
+            line = [command, *FLAGS, *flags, *extra, f"-DVARIANT={variant}", "-c", FOLDER / source, "-o", made]
+            running.append((variant, made, subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)))
+        said = [process.communicate()[0].decode(errors="replace") for *_, process in running]
+        if any(process.returncode and variant not in OLDER for variant, _, process in running):
             raise BuildError(f"{command} failed:\n" + "".join(said))
+        objects = [made for _, made, process in running if not process.returncode]
         linked = Path(work, target.name)
         line = [command, *FLAGS, *extra, "-shared", FOLDER / "choose.c", *objects, "-o", linked, "-lm"]
         done = subprocess.run(line, capture_output=True, text=True, check=False)

@@ -22,6 +22,7 @@ class NativeStack:
     """A stack of layers with its weights in panels; the same call as `stack.FusedStack`."""
 
     most_rows = sys.maxsize
+    numbers = None
 
     def __init__(
         self, native: Library, blocks: Sequence[LayerWeights], norm: Tensor, kv_heads: int, eps: float
@@ -40,26 +41,30 @@ class NativeStack:
     def __call__(
         self, rows: Tensor, positions: Tensor, slots: Tensor, cos: Tensor, sin: Tensor, keys: Tensor, values: Tensor
     ) -> Tensor:
-        rows, positions = rows.contiguous(), positions.contiguous()
-        each = slots[:, None].expand_as(positions).contiguous()  # [B, P]
-        cache, out = cache_of(cos, sin, keys, values), torch.empty_like(rows)
-        check(
-            self._native.stack(
-                ctypes.byref(self.struct),
-                ctypes.byref(cache),
-                address(rows),
-                positions.numel(),
-                address(each, WHOLE),
-                address(positions, WHOLE),
-                address(out),
-            )
-        )
-        return out
+        return run(self._native.stack, self.struct, rows, positions, slots, cache_of(cos, sin, keys, values))
 
 
-def cache_of(cos: Tensor, sin: Tensor, keys: Tensor, values: Tensor) -> library.Cache:
-    """keys and values [layers, slots, kv, capacity, D]"""
-    return library.Cache(address(keys), address(values), address(cos), address(sin), keys.shape[1], keys.shape[3])
+def run(
+    call: Callable[..., int],
+    struct: library.Stack,
+    rows: Tensor,
+    positions: Tensor,
+    slots: Tensor,
+    cache: library.Cache,
+    *more: int,
+) -> Tensor:
+    """The call of a stack on rows [B, P, H]."""
+    rows, positions = rows.contiguous(), positions.contiguous()
+    each, out = slots[:, None].expand_as(positions).contiguous(), torch.empty_like(rows)  # [B, P], [B, P, H]
+    where = address(rows), positions.numel(), address(each, WHOLE), address(positions, WHOLE), address(out)
+    check(call(ctypes.byref(struct), ctypes.byref(cache), *where, *more))
+    return out
+
+
+def cache_of(cos: Tensor, sin: Tensor, keys: Tensor, values: Tensor, kind: torch.dtype = REAL) -> library.Cache:
+    """keys and values [layers, slots, kv, capacity, D] of type `kind`."""
+    held = address(keys, kind), address(values, kind), address(cos), address(sin)
+    return library.Cache(*held, keys.shape[1], keys.shape[3])
 
 
 def _layer(block: LayerWeights, kv_heads: int) -> tuple[Tensor, ...]:
@@ -89,61 +94,88 @@ def fuse_frame(native: Library, parts: FrameParts) -> Callable[[Tensor], None] |
     talker, predictor = parts.talker, parts.predictor
     if not isinstance(talker, NativeStack) or not isinstance(predictor, NativeStack):
         return None
-    table, controls = parts.table, parts.controls
-    project = None if parts.project is None else (panels(parts.project[0]), parts.project[1])
-    head, heads = panels(parts.head), torch.cat([panels(head) for head in parts.heads])
-    inputs = (ctypes.c_void_p * len(parts.inputs))(*map(address, parts.inputs))
-    made, stop = table.report
-    struct = library.Frame(
-        talker=ctypes.addressof(talker.struct),
-        predictor=ctypes.addressof(predictor.struct),
-        cache=cache_of(parts.cache.cos, parts.cache.sin, parts.cache.keys, parts.cache.values),
-        rope_cos=address(parts.turns[0]),
-        rope_sin=address(parts.turns[1]),
-        head=address(head),
-        heads=address(heads),
-        project=project and address(project[0]),
-        project_bias=project and address(project[1]),
-        inputs=ctypes.addressof(inputs),
-        first=address(parts.first),
-        rest=address(parts.rest),
-        vocabulary=parts.head.shape[0],
-        audio=table.seen.shape[1],
-        end=parts.end,
-        groups=len(parts.heads) + 1,
-        codes=parts.heads.shape[1],
-        least_frames=parts.least_frames,
-        stall=parts.stall,
-        text_rows=table.text.shape[1],
-        frames=table.codes.shape[1],
-        made=address(made, WHOLE),
-        stop=address(stop, WHOLE),
-        made_codes=address(table.codes, WHOLE),
-        seen=address(table.seen, FLAG),
-        **{name: address(getattr(table, name)) for name in ("row", "text", "pad")},
-        **{
-            name: address(getattr(table, name), WHOLE)
-            for name in ("position", "limit", "reference", "last", "repeats", "written")
-        },
-        **{name: address(getattr(table, name), FLAG) for name in ("live", "closed")},
-        **{name: address(getattr(controls, name), WHOLE) for name in ("seed", "top_k", "predictor_top_k")},
-        **{
-            name: address(getattr(controls, name))
-            for name in ("temperature", "top_p", "penalty", "predictor_temperature", "predictor_top_p")
-        },
-        ignore_end=address(controls.ignore_end, FLAG),
-    )
-    return _Frame(native, struct, (parts, project, head, heads, inputs))
+    project = None if parts.project is None else panels(parts.project[0])
+    head, heads = panels(parts.head), [panels(head) for head in parts.heads]
+    cache = cache_of(parts.cache.cos, parts.cache.sin, parts.cache.keys, parts.cache.values)
+    matrices = address(head), [address(one) for one in heads], project if project is None else address(project)
+    return CompiledFrame(native.frame, parts, cache, matrices, (head, heads, project))
 
 
-class _Frame:
+Matrices = tuple[int, list[int], int | None]
+"""Addresses of the talker's head, of the predictor's heads, and of the projection between them, if there is one."""
+
+
+class CompiledFrame:
     """Keeps all tensors to which the C structure points."""
 
-    def __init__(self, native: Library, struct: library.Frame, kept: tuple[Any, ...]) -> None:
-        self._call, self._struct, self._kept = native.frame, struct, kept
+    def __init__(
+        self,
+        call: Callable[..., int],
+        parts: FrameParts,
+        cache: library.Cache,
+        matrices: Matrices,
+        kept: tuple[Any, ...],
+        *more: int,  # arguments of the call
+    ) -> None:
+        head, heads, project = matrices
+        pointers = (ctypes.c_void_p * len(heads))(*heads), (ctypes.c_void_p * len(heads))(*map(address, parts.inputs))
+        self._call, self._more, self._kept = call, more, (parts, kept, pointers)
+        codes = parts.inputs[0].shape[0]
+        self._struct = library.Frame(
+            talker=ctypes.addressof(parts.talker.struct),  # type: ignore[attr-defined]
+            predictor=ctypes.addressof(parts.predictor.struct),  # type: ignore[attr-defined]
+            cache=cache,
+            rope_cos=address(parts.turns[0]),
+            rope_sin=address(parts.turns[1]),
+            head=head,
+            heads=ctypes.addressof(pointers[0]),
+            project=project,
+            project_bias=None if parts.project is None else address(parts.project[1]),
+            inputs=ctypes.addressof(pointers[1]),
+            first=address(parts.first),
+            rest=address(parts.rest),
+            vocabulary=parts.first.shape[0],
+            end=parts.end,
+            groups=len(heads) + 1,
+            codes=codes,
+            least_frames=parts.least_frames,
+            stall=parts.stall,
+            **_columns(parts),
+        )
 
     def __call__(self, slots: Tensor) -> None:
-        check(self._call(ctypes.byref(self._struct), address(slots, WHOLE), slots.numel()))
+        check(self._call(ctypes.byref(self._struct), address(slots, WHOLE), slots.numel(), *self._more))
+
+
+def _columns(parts: FrameParts) -> dict[str, int]:
+    """The fields that belong to the slots."""
+    table, controls = parts.table, parts.controls
+    made, stop = table.report
+    kinds = {
+        REAL: (
+            (table, ("row", "text", "pad")),
+            (controls, ("temperature", "top_p", "penalty", "predictor_temperature", "predictor_top_p")),
+        ),
+        WHOLE: (
+            (table, ("position", "limit", "reference", "last", "repeats", "written")),
+            (controls, ("seed", "top_k", "predictor_top_k")),
+        ),
+        FLAG: ((table, ("live", "closed", "seen")), (controls, ("ignore_end",))),
+    }
+    fields = {
+        name: address(getattr(owner, name), kind)
+        for kind, owners in kinds.items()
+        for owner, names in owners
+        for name in names
+    }
+    return fields | {
+        "audio": table.seen.shape[1],
+        "text_rows": table.text.shape[1],
+        "frames": table.codes.shape[1],
+        "made": address(made, WHOLE),
+        "stop": address(stop, WHOLE),
+        "made_codes": address(table.codes, WHOLE),
+    }
 
 
 def choose(

@@ -39,6 +39,27 @@ ARGUMENTS = {
 }
 
 
+@dataclass(frozen=True)
+class QuantisedLibrary:
+    """The functions for weights of 8 bits of one instruction set."""
+
+    variant: str
+    stack: Callable[..., int]
+    frame: Callable[..., int]
+    multiply: Callable[..., int]
+    make: Callable[..., int]
+    sum: Callable[..., int]
+
+
+QUANTISED_ARGUMENTS = {
+    "stack": (P, P, P, N, P, P, P, ctypes.c_int),
+    "frame": (P, P, N, ctypes.c_int),
+    "multiply": (P, P, N, P, ctypes.c_int),
+    "make": (P, N, N, N, P, ctypes.c_int),
+    "sum": (P, N),
+}
+
+
 def load(variant: str | None = None) -> Library | None:
     """The library of these sources for the best or the named instruction set; None where it was not built."""
     found = _opened()
@@ -49,6 +70,25 @@ def load(variant: str | None = None) -> Library | None:
     for name, function in functions.items():
         function.argtypes, function.restype = ARGUMENTS[name], ctypes.c_int
     return Library(variant, **functions)
+
+
+def load_quantised(variant: str | None = None) -> QuantisedLibrary | None:
+    """The same for weights of 8 bits."""
+    found = _opened()
+    if found is None:
+        return None
+    variant = variant or _quantised_variants(found)[0]
+    functions = {name: getattr(found, f"quantised_{name}_{variant}") for name in QUANTISED_ARGUMENTS}
+    for name, function in functions.items():
+        function.argtypes = QUANTISED_ARGUMENTS[name]
+        function.restype = ctypes.c_uint64 if name == "sum" else ctypes.c_int
+    return QuantisedLibrary(variant, **functions)
+
+
+def quantised_usable() -> list[str]:
+    """The instruction sets for weights of 8 bits that this processor has, fastest first."""
+    found = _opened()
+    return [] if found is None else _quantised_variants(found)
 
 
 def usable() -> list[str]:
@@ -70,6 +110,15 @@ def _variants(found: ctypes.CDLL) -> list[str]:
     return compiled[compiled.index(found.native_variant().decode()) :]
 
 
+def _quantised_variants(found: ctypes.CDLL) -> list[str]:
+    """A compiler may have known fewer sets than the processor has; AVX-512 comes without the VNNI of 256 bits."""
+    found.native_quantised_variant.restype = ctypes.c_char_p
+    every = list(build.quantised_variants())
+    best = found.native_quantised_variant().decode()
+    below = [name for name in every[every.index(best) :] if name == best or name != "avxvnni"]
+    return [name for name in below if hasattr(found, f"quantised_stack_{name}")]
+
+
 def check(status: int) -> None:
     if status:
         raise MemoryError("the CPU library ran out of memory")
@@ -89,6 +138,10 @@ def address(tensor: Tensor, dtype: torch.dtype = torch.float32) -> int:
 
 class Layer(ctypes.Structure):
     _fields_ = [(name, P) for name in ("qkv", "qk_norm", "out", "gate_up", "down")]
+
+
+class QuantisedLayer(ctypes.Structure):
+    _fields_ = [(name, P) for name in ("input_norm", "qk_norm", "mlp_norm", "qkv", "out", "gate_up", "down")]
 
 
 class Stack(ctypes.Structure):

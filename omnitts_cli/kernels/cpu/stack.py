@@ -43,6 +43,7 @@ class FusedStack:
     """The blocks and the final norm."""
 
     most_rows = 16
+    numbers = None
 
     def __init__(self, blocks: Sequence[LayerWeights], norm: Tensor, kv_heads: int, eps: float) -> None:
         self._layers = [_Layer.of(block, kv_heads) for block in blocks]

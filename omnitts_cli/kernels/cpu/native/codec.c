@@ -4,7 +4,7 @@
 // have the layout of FusedSlotDecoder in models/slot_decoder.py. Layers at the frame rate take all streams together,
 // because reading weights dominates their time. Layers near the sample rate take one stream and one frame at a time, so
 // that activations stay in the cache.
-#include "vectors.h"
+#include "panels.h"
 
 enum { CODEC_SUM = 64 }; // `sum_length` of products; 16 makes ten streams 10 % slower
 

@@ -1,0 +1,97 @@
+// The product of rows of floats with a matrix of floats, which all layers in float32 use.
+//
+// The order of additions depends only on the shapes: the result of a row does not depend on the other rows of a call.
+#pragma once
+#include "vectors.h"
+
+// The input rows of a product. Row r consists of `taps` runs of `inputs` floats, the first at x + r * step, the others
+// `tap_step` apart. Products are summed in blocks of `sum_length` and the block sums are then added, which
+// has smaller rounding errors than one long sum. Blocks run on from one tap into the next, so the order of additions is
+// the same for rows that were gathered into one run.
+typedef struct {
+    const float *x;
+    int64_t step, taps, tap_step, inputs, sum_length;
+} Rows;
+
+// The product of `rows` rows and `panels` panels, with sums in registers. Both counts are constants at every call.
+INLINE void tile(const int rows, const int panels, Rows in, const float *weight, float *y, int64_t y_step) {
+    const int parts = panels * PARTS;
+    const int64_t panel = in.taps * in.inputs * PANEL;
+    int64_t left = in.sum_length, add = 0;
+    vec sum[MAX_ROWS][8];
+    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int p = 0; p < parts; p++) sum[r][p] = broadcast(0);
+    for (int64_t tap = 0; tap < in.taps; tap++)
+        for (int64_t first = 0, last; first < in.inputs; first = last) {
+            const float *x = in.x + tap * in.tap_step;
+            last = in.inputs - first < left ? in.inputs : first + left;
+            for (int64_t k = first; k < last; k++, weight += PANEL) {
+                vec w[8];
+                UNROLL for (int p = 0; p < parts; p++) w[p] = load(weight + p / PARTS * panel + p % PARTS * LANES);
+                UNROLL for (int r = 0; r < rows; r++) {
+                    vec value = broadcast(x[r * in.step + k]);
+                    UNROLL for (int p = 0; p < parts; p++) sum[r][p] += value * w[p];
+                }
+            }
+            left -= last - first;
+            if (left && (last < in.inputs || tap + 1 < in.taps)) continue;
+            UNROLL for (int r = 0; r < rows; r++) UNROLL for (int p = 0; p < parts; p++) {
+                float *out = y + r * y_step + p * LANES;
+                store(out, add ? load(out) + sum[r][p] : sum[r][p]);
+                sum[r][p] = broadcast(0);
+            }
+            left = in.sum_length, add = 1;
+        }
+}
+
+// Takes as many panels at once as fit in registers: with few rows, one panel has too few independent sums.
+#define TRY(rows, count)                                                                                               \
+    if (rows * count * PARTS <= MAX_SUMS && count * PARTS <= 8 && panels >= count) {                                   \
+        tile(rows, count, in, weight, y, y_step);                                                                      \
+        panels -= count, weight += count * panel, y += count * PANEL;                                                  \
+        continue;                                                                                                      \
+    }
+#define TILES(rows)                                                                                                    \
+    static void tiles_##rows(int64_t panels, Rows in, const float *weight, float *y, int64_t y_step) {                 \
+        const int64_t panel = in.taps * in.inputs * PANEL;                                                             \
+        while (panels > 0) { TRY(rows, 8) TRY(rows, 4) TRY(rows, 2) TRY(rows, 1) }                                     \
+    }
+// clang-format off
+TILES(1) TILES(2) TILES(3)
+#if defined(__AVX2__) || defined(__aarch64__)
+TILES(4) TILES(5) TILES(6)
+#endif
+#if defined(__AVX512F__)
+TILES(7) TILES(8) TILES(9) TILES(10) TILES(11) TILES(12)
+#endif
+
+static void (*const TILES_OF[])(int64_t, Rows, const float *, float *, int64_t) = {
+    tiles_1, tiles_2, tiles_3,
+#if defined(__AVX2__) || defined(__aarch64__)
+    tiles_4, tiles_5, tiles_6,
+#endif
+#if defined(__AVX512F__)
+    tiles_7, tiles_8, tiles_9, tiles_10, tiles_11, tiles_12,
+#endif
+};
+// clang-format on
+
+// y[row] = W x[row]. `weight` is stored in panels [outputs / PANEL][taps * inputs][PANEL]; `outputs` and the rows of y
+// are padded to whole panels. With many rows, two panels at a time stay in the L1 cache while all rows are multiplied.
+static void multiply(Rows in, int64_t rows, const float *weight, int64_t outputs, float *y, int64_t y_step) {
+    int64_t blocks = (rows + MAX_ROWS - 1) / MAX_ROWS, panel = in.taps * in.inputs * PANEL;
+    int64_t group = rows > MAX_ROWS ? 2 : outputs / PANEL; // panels
+    for (int64_t first = 0; first < outputs; first += group * PANEL) {
+        int64_t panels = (outputs - first) / PANEL < group ? (outputs - first) / PANEL : group;
+        for (int64_t block = 0, row = 0; block < blocks; block++) {
+            int64_t end = (block + 1) * rows / blocks;
+            Rows here = in;
+            here.x += row * in.step;
+            TILES_OF[end - row - 1](panels, here, weight + first / PANEL * panel, y + row * y_step + first, y_step);
+            row = end;
+        }
+    }
+}
+
+INLINE Rows plain_rows(const float *x, int64_t step, int64_t inputs, int64_t sum_length) {
+    return (Rows){x, step, 1, 0, inputs, sum_length};
+}

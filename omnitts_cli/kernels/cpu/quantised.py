@@ -1,0 +1,145 @@
+"""Weights in 8 bits: matrices made and read by native/quantised.c, and the stacks, products and frames that use them.
+
+A matrix is a uint8 tensor that begins with its shape. It stands in the place of a float tensor in a module; operations
+recognise it by its type.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from omnitts_cli.kernels import plain
+from omnitts_cli.kernels.cpu import library
+from omnitts_cli.kernels.cpu.language import CompiledFrame, cache_of, run
+from omnitts_cli.kernels.cpu.library import QuantisedLibrary, address, check
+from omnitts_cli.kernels.ops import FrameParts, LayerWeights, Normed
+
+HEADER, BLOCK, GROUP = 64, 64, 32  # bytes; outputs of a block; inputs of a group
+MOST_THREADS = 64
+GROUP_BYTES = BLOCK * (2 + GROUP)
+BYTES, HALF = torch.uint8, torch.float16
+REFUSED = {2: "holds NaN or infinity", 3: "holds numbers that do not fit 8 bits and a scale in float16"}
+
+
+def is_quantised(weight: Tensor) -> bool:
+    return weight.dtype == BYTES
+
+
+def threads() -> int:
+    """Of a call: as many as torch uses."""
+    return min(torch.get_num_threads(), MOST_THREADS)
+
+
+def size_bytes(outputs: int, inputs: int, paired: bool = False) -> int:
+    """Of a matrix. The halves of a paired one are filled up to whole blocks separately."""
+    blocks = 2 * -(-(outputs // 2) // BLOCK) if paired else -(-outputs // BLOCK)
+    return HEADER + blocks * -(-inputs // GROUP) * GROUP_BYTES
+
+
+def make(native: QuantisedLibrary, weight: Tensor, out: Tensor, paired: bool = False) -> None:
+    """weight [outputs, inputs] -> its bytes, or a ValueError. `paired`: blocks of its halves in turn (gate and up)."""
+    weight = weight.float().contiguous()
+    assert out.numel() == size_bytes(*weight.shape, paired), "a matrix of another size"
+    status = native.make(address(weight), *weight.shape, paired, address(out, BYTES), threads())
+    if status:
+        raise ValueError(REFUSED[status])
+
+
+def shape(matrix: Tensor) -> tuple[int, int]:
+    """(outputs, inputs)"""
+    outputs, inputs = matrix[:16].view(torch.int64).tolist()
+    return outputs, inputs
+
+
+def floats(matrix: Tensor) -> Tensor:
+    """A matrix in float32, [outputs, inputs]; of 8 bits, if it is not paired, or any other."""
+    if not is_quantised(matrix):
+        return matrix.float()
+    outputs, inputs = shape(matrix)
+    groups = -(-inputs // GROUP)
+    parts = matrix[HEADER:].numpy().reshape(-1, groups, GROUP_BYTES)
+    scales = parts[..., : 2 * BLOCK].copy().view(np.float16).astype(np.float32)  # [blocks, groups, BLOCK]
+    numbers = parts[..., 2 * BLOCK :].reshape(-1, groups, GROUP // 4, BLOCK, 4).astype(np.float32) - 128
+    whole = numbers.transpose(0, 3, 1, 2, 4).reshape(-1, BLOCK, groups, GROUP) * scales.swapaxes(1, 2)[..., None]
+    return torch.from_numpy(whole.reshape(-1, groups * GROUP)[:outputs, :inputs].copy())
+
+
+class QuantisedStack:
+    """A stack of layers; the same call as `stack.FusedStack`, with keys and values in float16."""
+
+    most_rows = sys.maxsize
+    numbers = HALF
+
+    def __init__(
+        self,
+        native: QuantisedLibrary,
+        blocks: Sequence[LayerWeights],
+        norm: Tensor,
+        kv_heads: int,
+        eps: float,
+    ) -> None:
+        self._native, self._threads = native, threads()
+        depth, inner = blocks[0].q_norm.shape[0], shape(blocks[0].down)[1]
+        heads = shape(blocks[0].out)[1] // depth
+        self._kept = [_layer(block, heads, kv_heads) for block in blocks]
+        matrices = [(block.qkv, block.out, block.gate_up, block.down) for block in blocks]
+        layers = (library.QuantisedLayer * len(blocks))(
+            *(
+                library.QuantisedLayer(*map(address, norms), *(address(one, BYTES) for one in four))
+                for norms, four in zip(self._kept, matrices, strict=True)
+            )
+        )
+        norm = norm.float().contiguous()
+        self._others = norm, layers, matrices
+        self.struct = library.Stack(
+            norm.shape[0], inner, heads, kv_heads, depth, len(blocks), eps, address(norm), ctypes.addressof(layers)
+        )
+
+    def __call__(
+        self, rows: Tensor, positions: Tensor, slots: Tensor, cos: Tensor, sin: Tensor, keys: Tensor, values: Tensor
+    ) -> Tensor:
+        cache = cache_of(cos, sin, keys, values, HALF)
+        return run(self._native.stack, self.struct, rows, positions, slots, cache, self._threads)
+
+
+def _layer(block: LayerWeights, heads: int, kv_heads: int) -> tuple[Tensor, Tensor, Tensor]:
+    norms = torch.cat([block.q_norm.expand(heads, -1), block.k_norm.expand(kv_heads, -1)])
+    return block.input_norm.float().contiguous(), norms.float().contiguous(), block.mlp_norm.float().contiguous()
+
+
+def fuse_frame(native: QuantisedLibrary, parts: FrameParts) -> Callable[[Tensor], None] | None:
+    """A frame of slots [B] as one call, or None if the weights are not in 8 bits."""
+    if not isinstance(parts.talker, QuantisedStack) or not isinstance(parts.predictor, QuantisedStack):
+        return None
+    cache = cache_of(parts.cache.cos, parts.cache.sin, parts.cache.keys, parts.cache.values, HALF)
+    project = None if parts.project is None else parts.project[0]
+    heads = [address(head, BYTES) for head in parts.heads]
+    matrices = address(parts.head, BYTES), heads, project if project is None else address(project, BYTES)
+    return CompiledFrame(native.frame, parts, cache, matrices, (), threads())
+
+
+def linear(native: QuantisedLibrary, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x [..., inputs] -> [..., outputs], for a matrix in 8 bits or any other."""
+    if not is_quantised(weight):
+        return F.linear(x, weight, bias)
+    rows, (outputs, inputs) = x.float().contiguous(), shape(weight)
+    assert rows.shape[-1] == inputs, "a matrix for rows of another width"
+    y = torch.empty((*rows.shape[:-1], outputs))
+    check(native.multiply(address(weight, BYTES), address(rows), rows.numel() // inputs, address(y), threads()))
+    return y if bias is None else y.add_(bias)
+
+
+def norm_linear(native: QuantisedLibrary, x: Normed, weight: Tensor) -> Tensor:
+    return linear(native, plain.norm(x), weight)
+
+
+def sum_of(native: QuantisedLibrary, data: Tensor) -> str:
+    """A sum over bytes, whose number is a multiple of 64; as hexadecimal digits."""
+    return f"{native.sum(address(data, BYTES), data.numel()):016x}"
