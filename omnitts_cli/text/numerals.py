@@ -9,9 +9,20 @@ ONES = (
     "eighteen nineteen"
 ).split()
 TENS = "zero ten twenty thirty forty fifty sixty seventy eighty ninety".split()
-SCALES = ((10**12, "trillion"), (10**9, "billion"), (10**6, "million"), (10**3, "thousand"), (10**2, "hundred"))
+SCALES = (
+    (10**18, "quintillion"),
+    (10**15, "quadrillion"),
+    (10**12, "trillion"),
+    (10**9, "billion"),
+    (10**6, "million"),
+    (10**3, "thousand"),
+    (10**2, "hundred"),
+)
 LONGEST = 15
 """A number with more digits has no name here and is read digit by digit."""
+
+LONGEST_GROUPED = 21
+"""The same for a number with commas, which show that it is a quantity."""
 
 LONGEST_PLAIN = 9
 """A number with more digits and no separator is a telephone number or an account: read digit by digit."""
@@ -99,5 +110,5 @@ def number(text: str) -> str:
     """3,000.25 -> three thousand point two five. The commas show that it is a quantity, however long it is."""
     before, _, after = text.partition(".")
     plain = before.replace(",", "")
-    words = cardinal(int(plain)) if "," in before and len(plain) <= LONGEST else whole(plain or "0")
+    words = cardinal(int(plain)) if "," in before and len(plain) <= LONGEST_GROUPED else whole(plain or "0")
     return f"{words} point {digits(after)}" if after else words

@@ -19,7 +19,7 @@ TABLE = Path(__file__).parent / "written_forms.tsv"
 @pytest.mark.parametrize(
     ("written", "read"),
     [
-        ("at 17:05, or 9:00 am; or 9 p.m. sharp", "at seventeen oh five, or nine a m; or nine p m sharp"),
+        ("at 17:05, or 9:00 am; or 9 p.m. sharp", "at seventeen oh five, or nine AM; or nine PM sharp"),
         ("5:00", "five o'clock"),
         ("on 2026-11-21", "on November twenty first, twenty twenty six"),
         ("March 3, 1984 and Mar. 3rd", "March third, nineteen eighty four and March third"),

@@ -9,7 +9,7 @@ from omnitts_cli.text.spoken import around, decide, english
 from omnitts_cli.text.spoken.dates import MONTHS, date_words
 from omnitts_cli.text.spoken.figures import DASH, FIGURE, LARGE_WORD, adjective, amount, plain, scale
 from omnitts_cli.text.spoken.rules import Match, Rule, Said
-from omnitts_cli.text.spoken.units import CURRENCIES, DOLLARS, MONEY, POINT_IN_THOUSANDS, plural, unit_named
+from omnitts_cli.text.spoken.units import CURRENCIES, DOLLARS, MONEY, PER, POINT_IN_THOUSANDS, plural, unit_named
 
 COIN = f"[{''.join(MONEY)}]"
 BETWEEN = DASH.pattern.removesuffix(r"(?=\.?\d)")
@@ -117,7 +117,9 @@ def fraction(found: Match) -> Said:
         return proper(above, below), end + 2
     if found["above"][0] == "0" or found["below"][0] == "0":
         return month_and_year(found)
-    return parts_of_unit(found, above_below(above, below), "1")
+    if above + below == 100 and around.word_after(text, end) in HUNDRED:
+        return f"{cardinal(above)} {cardinal(below)}"
+    return parts_of_unit(found, above_below(above, below), "1" if above < below else "2")
 
 
 def month_and_year(found: Match) -> str | None:
@@ -127,6 +129,7 @@ def month_and_year(found: Match) -> str | None:
     return f"{MONTHS[int(found['above']) - 1]} {year(2000 + int(found['below']))}"
 
 
+HUNDRED = ("rule", "split", "mix", "blend", "ratio", "chance", "partnership", "portfolio", "odds")
 VALID_UNTIL = ("expires", "exp", "expiration", "expiry", "valid", "thru")
 FRACTION_UNIT = re.compile(
     r"(?: ?|-)(?P<unit>(?:fl|sq|cu)\.? [a-z]{1,2}\b|in(?=\.)|[A-Za-z]{2,4})(?![\w/])(?:\.(?= [a-z(]|,))?"
@@ -166,13 +169,21 @@ def divided(found: Match) -> str:
 # ---- powers
 
 
-def power(found: Match) -> str:
+UNIT_AFTER = re.compile(r" (?P<unit>[A-Za-zΩµ]{1,4})(?:/(?P<per>[A-Za-z]{1,3}))?(?!\w)")
+
+
+def power(found: Match) -> Said:
     exponent = found["exponent"]
     if exponent in ("2", "3"):
         return " squared" if exponent == "2" else " cubed"
     sign = {"-": "minus ", "+": ""}.get(exponent[0], "")
     digit = exponent.lstrip("+-")
-    return f" to the power of {sign}{whole(digit) if digit.isdigit() else digit}"
+    words = f" to the power of {sign}{whole(digit) if digit.isdigit() else digit}"
+    unit = UNIT_AFTER.match(found.string, found.end())
+    if unit and (name := unit_named(unit["unit"])):
+        tail = f" per {PER[unit['per']]}" if unit["per"] in PER else ""
+        return f"{words} {plural(name, '2')}{tail}", unit.end() if tail or not unit["per"] else unit.end("unit")
+    return words
 
 
 def scientific(found: Match) -> str:
@@ -254,7 +265,7 @@ RULES: tuple[Rule, ...] = (
     Rule("0.", r"(?<![\w.])(?P<amount>\d+,\d\d(?![\d,])|\d+\.\d\d(?!\d)|\.\d\d(?!\d)|\d{1,3}(?:\.\d{3}){1,4}(?:,\d\d)?)"
          r" ?(?P<coin>[€£¥₹])(?!\d)", money_after),
     Rule("a", rf"\b(?P<code>[A-Z]{{3}}\b|Rs\b|R\$)\.? ?(?P<after>{FIGURE})(?P<large>{LARGE_WORD})?(?P<before>)"
-         r"(?P<code2>)(?P<large2>)", currency),
+         r"(?P<code2>)(?P<large2>)", currency, words=("r", *(code.lower() for code in CURRENCIES))),
     Rule("0", rf"(?<![\w.])(?P<before>{FIGURE})(?P<large2>{LARGE_WORD})? (?P<code2>[A-Z]{{3}})\b(?P<after>)(?P<code>)"
          r"(?P<large>)", currency, " ,.akKmMbB"),
     Rule("0", r"(?<![\d/.,])(?P<whole>\d{1,4})(?: |-|\u2064)(?P<above>\d{1,2})[/⁄](?P<below>[1-9]\d{0,2})(?![\d/])",
@@ -270,6 +281,7 @@ RULES: tuple[Rule, ...] = (
     Rule("0", r"(?<![\w.,])(?P<feet>\d) ?(?:['’′]|ft\.?) ?(?P<inches>1[01]|\d(?:\.5)?)"
          r"(?:\"|″|”|''| ?in\b\.?(?= [a-z])| ?in\b)", feet_and_inches, " a'’′"),
     Rule("0", r"(?<![\d:.])(?P<one>\d{1,4}):(?P<other>\d{1,4})(?![\d:])", ratio, ":"),
+    Rule(" ", r"(?<=\d['’\"″′]) ?[x×] ?(?=\d)", lambda found: " by "),
     Rule(" -−–", r"(?<=\d) ?[-−–] ?(?=\d[\d.]{0,9} ?=)", difference),
     Rule(" -−–", r"(?<=[\w)²³]) [-−–] (?=[\w(])|(?<=[\w)²³])[-−–](?=[\w(])", operand),
     Rule(" -–—−", r"(?<=[\w.%°²³]) ?[-–—−] ?(?=[$€£¥₹~]?\.?\d)", dash),

@@ -4,28 +4,14 @@ from __future__ import annotations
 
 import re
 
-from omnitts_cli.text.numerals import cardinal, digits, pairs, whole
+from omnitts_cli.text.numerals import cardinal, digits, pairs, whole, year
+from omnitts_cli.text.spoken import around, english
 from omnitts_cli.text.spoken.rules import Match, Rule
 
-SIGNS = {".": "dot", "/": "slash", "@": "at", "-": "dash", "_": "underscore", ":": "colon", "?": "question mark",
-         "=": "equals", "&": "and", "#": "hash", "%": "percent", "~": "tilde", "+": "plus"}  # fmt: skip
+AIRLINES = "AA|UA|DL|BA|LH|AF|KL|QF|SQ|EK|QR|EY|TK|LX|NH|JL|CX|WN|VS"
 TOLL_FREE = "800"  # the one group of a telephone number that people say as a number
 FEWEST_GROUPED = 7
 """Digits in groups with dashes: below this they are counts, as in 4-4-2; from here on one long number."""
-
-NUMBERED_PLACE = (
-    r"(?:Room|Suite|Apartment|Apt\.?|Flight|Route|Highway|Interstate|Boeing|Airbus|Channel|Studio|Bus|Gate)"
-)
-STREET = (
-    r"(?:Street|St|Avenue|Ave|Road|Rd|Lane|Ln|Drive|Dr|Boulevard|Blvd|Court|Ct|Place|Pl|Square|Sq|Highway|Hwy|Parkway"
-    r"|Pkwy|Terrace|Way)\b"
-)
-
-
-def address(found: Match) -> str:
-    text = re.sub(r"^(?:https?|ftp)://", "", found[0])
-    words = re.sub(r"[^A-Za-z0-9]", lambda sign: f" {SIGNS.get(sign[0], '')} ", text.rstrip("/"))
-    return re.sub(r"\d+", lambda run: f" {whole(run[0])} ", words)
 
 
 def telephone(found: Match) -> str:
@@ -54,6 +40,11 @@ def version(found: Match) -> str:
     return f"version {words}" if found["v"] else words
 
 
+def wildcard(found: Match) -> str:
+    """1.x: one point x."""
+    return f"{' point '.join(whole(part) for part in found['parts'].split('.'))} point x"
+
+
 def network_address(found: Match) -> str:
     return " dot ".join(digits(part) if len(part) == 3 else whole(part) for part in found[0].split("."))
 
@@ -68,51 +59,95 @@ def identifier(found: Match) -> str:
 
 
 def characters(text: str) -> str:
-    return " ".join(digits(c) if c.isdigit() else c for c in text)
+    return " ".join(digits(c) if c.isdigit() else c.replace("a", "A") for c in text)
 
 
-def place(found: Match) -> str:
-    name = "Apartment" if found["place"].startswith("Apt") else found["place"]
-    return f"{name} {pairs(int(found['figure']))}"
+def flight(found: Match) -> str:
+    """BA2490 and UA 837."""
+    return f"{' '.join(found['line'])} {pairs(int(found['figure']))}"
 
 
-def house(found: Match) -> str:
-    letter = f" {found['letter']}" if found["letter"] else ""
-    return f"{pairs(int(found['figure']))}{letter}"
+def retirement_plan(found: Match) -> str:
+    """401k, 403(b)."""
+    return f"{pairs(int(found['figure']))} {(found['letter'] or found['letter2']).upper()}"
 
 
-ADDRESSES = (
-    Rule("a", r"(?:https?|ftp)://[^\s<>\"')]{0,2000}[\w/]|\bwww\.[\w.-]{1,200}\w", address),
-    Rule("a0.+_-", r"\b[\w.+-]{1,64}@[\w-]{1,64}(?:\.\w{1,24}){1,8}", address),
+def case(found: Match) -> str:
+    """CVE-2024-3094: the year, then the number."""
+    return f"{found['name']} {year(int(found['year']))} dash {digits(found['figure'])}"
+
+
+def said_by_digits(found: Match) -> str | None:
+    """A PIN, a code or the end of a card's number, where the words before say so."""
+    earlier = around.before(found.string, found.start(), 4)
+    if not english.CALLED & set(earlier) or re.match(r"[.,]\d|%| ?(?:%|percent)", found.string[found.end() :][:9]):
+        return None
+    near = earlier[0] in english.CALLED or (
+        earlier[0] in ("is", "in", "number", "no", "to", "was", "on") and len(earlier) > 1
+    )
+    if not near or (earlier[0] in ("to", "on") and len(found[0]) < 5) or "port" in earlier:
+        return None
+    letters, figure = re.fullmatch(r"([A-Za-z]{0,3})(\d+)", found[0]).groups()  # type: ignore[union-attr]
+    return f"{' '.join(letters)} {digits(figure)}".strip()
+
+
+def extension(found: Match) -> str:
+    figure = found["figure"] or found["figure2"]
+    return f" extension {whole(figure) if len(figure) < 3 else digits(figure)}"
+
+
+def mixed_code(found: Match) -> str | None:
+    """1HGCM82633A004352: letters and digits one by one, where they change often."""
+    if len(re.findall(r"\d+|[A-Z]+", found[0])) < 3:
+        return None
+    return characters(found[0])
+
+
+def initials_after(found: Match) -> str:
+    """2FA: two F A."""
+    return f"{cardinal(int(found['figure']))} {' '.join(found['letters'])}"
+
+
+ADDRESSES: tuple[Rule, ...] = (
     Rule("a0", r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b", identifier),
     Rule("0", r"\b0x[0-9a-fA-F]{1,16}\b", spelled, "a"),
     Rule("a0", r"\b(?=\d{0,40}[a-f])(?=[a-f]{0,40}\d)[0-9a-f]{7,40}\b", spelled),
 )
 
-RULES = (
+RULES: tuple[Rule, ...] = (
     Rule("0", r"(?<![\w.])(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?![\w]|\.\d)",
          network_address, "."),
-    Rule("+", r"(?<![\w+])\+\d{1,3}[ .-]?(?:\(\d{1,5}\)[ .-]?)?\d{2,5}(?:[ .-]\d{2,8}){0,4}(?![\w-])", telephone),
-    Rule("(", r"(?<![\w+(])\(\d{3,5}\) ?\d{3,4}[ .-]\d{3,4}(?![\w-])", telephone),
+    Rule("+", r"(?<![\w+])\+(?=[\d ().-]{7,})\d{1,3}[ .-]?(?:\(\d{1,5}\)[ .-]?)?\d{2,5}(?:[ .-]\d{2,8}){0,4}(?![\w-])",
+         telephone),
+    Rule("(", r"(?<![\w+(])\(\d{3,5}\)[ -]?\d{3,4}[ .-]\d{3,4}(?![\w-])", telephone),
     Rule("0", r"(?<![\w.+-])1-\d{3}-\d{3}-\d{4}(?![\w-])", telephone, "-"),
     Rule("0", r"(?<![\w.+-])1-8\d\d-(?=[A-Z]{2})", lambda found: f"{telephone(found)}, ", "-"),
     Rule("0", r"(?<![\w.-])\d{3}([-. ])\d{3}[-. ]\d{4}(?![\w-])|(?<![\w.-])\d{3}-\d{4}(?![\w-])", telephone,
          "-. "),
-    Rule("0", r"(?<![\w.,/-])0\d{1,4}(?:[ /-]\d{2,8}){1,4}(?![\w-]|[.,]\d)", telephone, " /-"),
+    Rule("0", r"(?<![\w.,/-])(?!0[1-9]/[0-3]\d\b)0\d{1,4}(?:[ /-]\d{2,8}){1,4}(?![\w-]|[.,]\d)", telephone, " /-"),
     Rule("0", r"(?<![\w-])\d{4}(?:[ -]\d{4}){3}(?![\w-])", card, " -"),
     Rule("0", r"(?<![\w.-])\d{1,8}(?:-\d{1,8}){2,6}(?:-X)?(?![\w-])|(?<=[A-Z]-)\d{1,8}(?:-\d{1,8}){1,6}(?![\w-])",
          grouped, "-"),
-    Rule("a", r"(?<![\w.-])(?P<v>v)\.? ?(?P<parts>\d{1,6}(?:\.\d{1,6}){1,5}|[1-5](?!\w)|7(?!\w)|9(?!\w))(?!\d|\.\d)",
+    Rule("a", r"(?:(?<![\w.-])|(?<=\.\.))(?P<v>v)\.? ?(?P<parts>\d{1,6}(?:\.\d{1,6}){1,5}|[1-5](?!\w)|7(?!\w)|9"
+         r"(?!\w))(?!\d|\.\d)",
          version),
     Rule("0", r"(?<![\w.])(?P<v>)(?!\d{1,3}(?:\.\d{3}){2,4}(?:,\d\d)?(?![\d.]))(?P<parts>\d{1,6}(?:\.\d{1,6}){2,6})"
          r"(?!\d|\.\d)", version, "."),
+    Rule("a", r"(?<=\d{4} )x ?(?P<figure>\d{1,6})\b|(?<=\d{4})x(?P<figure2>\d{1,6})\b", extension,
+         words=("x",)),
+    Rule("a", r"(?<=\b)(?P<name>[A-Z]{3,4})-(?P<year>(?:19|20)\d\d)-(?P<figure>\d{1,7})\b", case),
+    Rule("a", r"\b(?P<line>[A-Z]{2})(?P<figure>[1-9]\d{2,3})\b", flight),
+    Rule("a", rf"\b(?P<line>{AIRLINES}) (?P<figure>[1-9]\d{{1,3}})\b(?!,\d)", flight),
+    Rule("0", r"\b(?P<figure>401|403|457|529)(?:\((?P<letter>[kb])\)|(?P<letter2>[kKb])\b)", retirement_plan,
+         "a("),
+    Rule("a0", r"(?<![\w.,$-])[A-Za-z]{0,3}\d{3,}\b(?!-\d)", said_by_digits),
+    Rule("a0", r"(?<![\w-])(?=[A-Z]{0,8}\d)(?=\d{0,8}[A-Z])[A-Z0-9]{8,24}(?![\w-])", mixed_code),
+    Rule("0", r"(?<![\w.,-])(?P<figure>\d)(?P<letters>(?!st\b|nd\b)[A-Z]{2})\b", initials_after, "a"),
     Rule("0", r"(?<=\b[Cc]all )\d{3}\b|(?<=\b[Dd]ial )\d{3}\b", lambda found: digits(found[0])),
-    Rule("0", r"(?<=\b[A-Z]{2} )\d{5}(?:-\d{4})?\b", card),
+    Rule("0", r"(?<=\b[A-Z]{2} )\d{5}(?:-\d{4})?\b|(?<=\b[A-Z]{2}, )\d{5}(?:-\d{4})?\b", card),
+    Rule("0", r"(?<![\w.])(?P<parts>\d{1,4}(?:\.\d{1,4}){0,3})\.(?:x|X|\*)(?![\w*])", wildcard, "."),
     Rule("0", r"(?<=\bcode )\d{4,}\b|(?<=\bPIN )\d{3,}\b|(?<=\baccount )\d{5,}\b|(?<=\bID )\d{4,}\b"
          r"|(?<=\bextension )\d{3,}\b", lambda found: digits(found[0])),
-    Rule("a", rf"\b(?P<place>{NUMBERED_PLACE}) (?P<figure>[1-9]\d{{2,3}})(?![\w]|[.,:]\d)", place),
-    Rule("0", rf"(?<![\w.,$€£-])(?P<figure>[1-9]\d{{2,3}})(?P<letter>[A-D])?(?= (?:[NSEW]\.? )?(?:[A-Z][a-z]+ ){{1,2}}"
-         rf"{STREET})", house, " a"),
     Rule("0", r"\b(?P<figure>1080|720|480|360|1440|2160|240)(?=[pi]\b)", lambda found: pairs(int(found["figure"])),
          "a"),
     Rule("0", r"(?<![\d/])(?:24/7/365|24/7|9/11|50/50|20/20)(?![\d/])",

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import re
 
-from omnitts_cli.text.numerals import cardinal, decade, ordinal, year
-from omnitts_cli.text.spoken.rules import Match, Rule
+from omnitts_cli.text.numerals import cardinal, decade, digits, number, ordinal, year
+from omnitts_cli.text.spoken import around
+from omnitts_cli.text.spoken.rules import Match, Rule, Said
 from omnitts_cli.text.spoken.units import plural
 
 MONTHS = "January February March April May June July August September October November December".split()
 DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
 MONTH_NAME = (
-    r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sept?(?:ember)?"
+    r"(?i:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sept?(?:ember)?"
     r"|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?)"
 )
 SHORT_MONTH = r"(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)"
 SHORT_DAY = r"(?:Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat|Sun)"
+MONTH_WORDS = tuple("jan feb mar apr may jun jul aug sep sept oct nov dec january february march april june july "
+                    "august september october november december".split())  # fmt: skip
+DAY_WORDS = tuple("mon tue tues wed thu thur thurs fri sat sun".split())
 DAY = r"(?:[12]\d|3[01]|0?[1-9])"
 YEAR = r"[12]\d{3}"
 HOUR = r"(?:[01]?\d|2[0-4])"
@@ -30,7 +34,7 @@ AGES = re.compile(r"\b(?:the|his|her|their|my|your|our|its|early|mid|late|low|hi
 
 
 def month(written: str) -> str:
-    return next(name for name in MONTHS if name.startswith(written[:3]))
+    return next(name for name in MONTHS if name.startswith(written[:3].capitalize()))
 
 
 def weekday(written: str) -> str:
@@ -50,7 +54,7 @@ def date_words(day: int, month: int, its_year: str | None) -> str:
 
 
 def iso_date(found: Match) -> str:
-    words = date_words(int(found["day"]), int(found["month"]), found["year"])
+    words = date_words(int(found["day"] or found["d"]), int(found["month"] or found["m"]), found["year"])
     if found["hour"] is None:
         return words
     seconds = found["second"] or "00"
@@ -73,7 +77,10 @@ def dotted_date(found: Match) -> str:
     return f"{the(found)}{ordinal(int(found['day']))} of {MONTHS[int(found['month']) - 1]}, {year(int(found['year']))}"
 
 
-def month_first(found: Match) -> str:
+def month_first(found: Match) -> str | None:
+    following = found.string[found.end() : found.end() + 3]
+    if found["month"] == "may" and not found["year"] and re.match(r" [a-z]", following):
+        return None  # the verb
     until = f" to {ordinal(int(found['until']))}" if found["until"] else ""
     end = f", {year(int(found['year']))}" if found["year"] else ""
     return f"{month(found['month'])} {ordinal(int(found['day']))}{until}{end}"
@@ -111,17 +118,38 @@ def time_words(hour: int, minute: int, second: int = 0, half: str = "") -> str:
     return words
 
 
-def clock(found: Match) -> str:
-    half = f" {found['half'][0].lower()} m" if found["half"] else ""
-    return time_words(int(found["hour"]), int(found["minute"]), int(found["second"] or 0), half)
+def clock(found: Match) -> Said:
+    text, end = found.string, found.end()
+    if around.word_after(text, end) in ("dilution", "ratio", "scale", "odds", "mix", "slope", "mixture", "model"):
+        return None
+    if around.word_before(text, found.start()) in ("ratio", "scale", "odds"):
+        return None
+    if found["second"] and lasted(found):
+        parts = {"hour": found["hour"], "minute": found["minute"], "second": found["second"]}
+        words = [f"{cardinal(int(count))} {plural(name, str(int(count)))}" for name, count in parts.items()]
+        return f"{words[0]} {words[1]} and {words[2]}"
+    return time_words(int(found["hour"]), int(found["minute"]), int(found["second"] or 0), half_of(found))
+
+
+def lasted(found: Match) -> bool:
+    """1:02:33: hours, minutes and seconds, unless it is the time of a day."""
+    return int(found["hour"]) < 5 and not found["half"] and around.word_before(found.string, found.start()) != "at"
+
+
+def half_of(found: Match) -> str:
+    """AM or PM; its full stop is kept where it also ends the sentence."""
+    if not found["half"]:
+        return ""
+    stop = "." if found["half"].endswith(".") and not found.string[found.end() :].strip() else ""
+    return f" {found['half'][0].upper()}M{stop}"
 
 
 def dotted_clock(found: Match) -> str:
-    return time_words(int(found["hour"]), int(found["minute"]), 0, f" {found['half'][0].lower()} m")
+    return time_words(int(found["hour"]), int(found["minute"]), 0, half_of(found))
 
 
 def noon(found: Match) -> str:
-    return f"{cardinal(int(found['hour']))} {found['half'][0].lower()} m"
+    return f"{cardinal(int(found['hour']))}{half_of(found)}"
 
 
 def duration(found: Match) -> str:
@@ -135,13 +163,63 @@ def duration(found: Match) -> str:
 def decade_or_seconds(found: Match) -> str:
     """1990s and the 30s are decades, 30s alone are seconds."""
     figure, before = found["figure"], found.string[max(0, found.start() - 10) : found.start()]
-    if len(figure) == 4 or found["mark"] or AGES.search(before):
+    if len(figure) == 4 or found["mark"] or AGES.search(before) or re.search(r"\d['’]?s[-–]\Z", before):
         return decade(int(figure))
     return f"{cardinal(int(figure))} {plural('second', figure)}"
 
 
-RULES = (
-    Rule("0", rf"\b(?P<year>{YEAR})[-/](?P<month>0[1-9]|1[0-2])[-/](?P<day>0[1-9]|[12]\d|3[01])"
+def lap(found: Match) -> str:
+    """1:23.456 -> one minute twenty three point four five six."""
+    minutes = cardinal(int(found["minute"]))
+    seconds = f"{cardinal(int(found['second']))} point {digits(found['part'])} seconds"
+    return f"{minutes} {plural('minute', found['minute'])} {seconds}"
+
+
+def weekday_alone(found: Match) -> str | None:
+    """Tue, Jan 7; Wed 5pm; EOD Fri."""
+    text, name = found.string, found["day"]
+    after = text[found.end() :][:14]
+    dated = re.match(rf",? (?:\d|{MONTH_NAME}\b|at \d|(?:the )?\d|morning|night|afternoon|evening|noon)", after)
+    before = around.word_before(text, found.start())
+    sure = name.startswith(("Tue", "Thu", "Fri")) or before in DAY_BEFORE
+    if not (dated or (sure and not re.match(r" [A-Z]", after))):
+        return None
+    stop = "." if found[0].endswith(".") and not text[found.end() :].strip() else ""
+    return weekday(name) + stop
+
+
+DAY_BEFORE = frozenset(
+    "on by until till next this last from every since before after eod closed open through and".split()
+)
+
+
+def quarter(found: Match) -> str:
+    """2Q22."""
+    return f"the {ordinal(int(found['quarter']))} quarter of {year(full_year(found['year']))}"
+
+
+def shoulder(found: Match) -> str:
+    """45°30'15" N: degrees, minutes and seconds."""
+    words = [f"{number(found['degrees'])} {plural('degree', found['degrees'])}"]
+    words.append(f"{cardinal(int(found['minutes']))} {plural('minute', found['minutes'])}")
+    if found["seconds"]:
+        words.append(f"{number(found['seconds'])} {plural('second', found['seconds'])}")
+    return " ".join(words)
+
+
+def added_time(found: Match) -> str:
+    """45+2'."""
+    return f"{cardinal(int(found['minute']))} plus {cardinal(int(found['added']))}"
+
+
+RULES: tuple[Rule, ...] = (
+    Rule("0", r"(?<![\w.])(?P<degrees>\d{1,3}(?:\.\d+)?)° ?(?P<minutes>\d{1,2})['’′](?: ?(?P<seconds>\d{1,2}(?:\.\d+)?)"
+         r"[\"”″])?", shoulder, "°."),
+    Rule("0", r"(?<![\w.])(?P<minute>\d{1,3})\+(?P<added>\d{1,2})['’′]", added_time, "+"),
+    Rule("0", r"(?<![\w:.])(?P<minute>\d{1,2}):(?P<second>[0-5]\d)\.(?P<part>\d{1,3})(?![\w:])", lap, ":"),
+    Rule("0", r"(?<![\w.])(?P<quarter>[1-4])Q(?P<year>(?:20)?\d\d)\b", quarter, "a"),
+    Rule("0", rf"\b(?P<year>{YEAR})(?:[-/](?P<month>0[1-9]|1[0-2])[-/](?P<day>0[1-9]|[12]\d|3[01])|/"
+         rf"(?P<m>1[0-2]|[1-9])/(?P<d>[12]\d|3[01]|[1-9]))"
          rf"(?:[T ](?P<hour>{HOUR}):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d)(?:\.\d{{1,9}})?)?(?P<zone>Z)?)?"
          r"(?![\d-])",
          iso_date, "-/"),
@@ -150,15 +228,19 @@ RULES = (
     Rule("0", rf"(?<![\d.])(?P<day>{DAY})\.(?P<month>1[0-2]|0?[1-9])\.(?P<year>{YEAR})(?![\d.]*\d)", dotted_date, "."),
     Rule("0", rf"\b(?:(?P<from>{DAY})(?:st|nd|rd|th)? ?[-–] ?)?(?P<day>{DAY})(?:st|nd|rd|th)? (?:of )?"
          rf"(?P<month>{MONTH_NAME})(?!\w)\.?(?:,? (?P<year>{YEAR})\b)?", day_first, " a-–"),
-    Rule("a", rf"\b(?P<month>{MONTH_NAME})\.? (?P<day>{DAY})(?:st|nd|rd|th)?"
+    Rule("a", rf"\b(?P<month>{MONTH_NAME})(?:\.? |-)(?P<day>{DAY})(?:st|nd|rd|th)?"
          rf"(?: ?[-–] ?(?P<until>{DAY})(?:st|nd|rd|th)?)?"
-         rf"(?:,? (?P<year>{YEAR}))?(?![\w,.:%]*\d|[%:])", month_first),
-    Rule("a", rf"\b(?P<month>{SHORT_MONTH})\.?,? (?P<year>{YEAR})\b", month_and_year),
-    Rule("a", rf"\b(?P<month>{SHORT_MONTH})\.(?=[ ,])", lambda found: month(found["month"])),
-    Rule("a", rf"\b(?P<from>{SHORT_DAY}|{SHORT_MONTH})\.?[-–](?P<until>{SHORT_DAY}|{SHORT_MONTH})\b\.?", short_range),
-    Rule("a", r"\b(?P<day>Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat)\.(?=[ ,])", lambda found: weekday(found["day"])),
+         rf"(?:(?:,? |-)(?P<year>{YEAR}))?(?![\w,.:%]*\d|[%:])", month_first,
+         words=MONTH_WORDS),
+    Rule("a", rf"\b(?P<month>{SHORT_MONTH})\.?,? (?P<year>{YEAR})\b", month_and_year, words=MONTH_WORDS),
+    Rule("a", rf"\b(?P<month>{SHORT_MONTH})\.(?=[ ,])", lambda found: month(found["month"]), words=MONTH_WORDS),
+    Rule("a", rf"\b(?P<from>{SHORT_DAY}|{SHORT_MONTH})\.?[-–](?P<until>{SHORT_DAY}|{SHORT_MONTH})\b\.?",
+         short_range, words=MONTH_WORDS + DAY_WORDS),
+    Rule("a", r"\b(?P<day>Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat)\.(?=[ ,])", lambda found: weekday(found["day"]),
+         words=DAY_WORDS),
+    Rule("a", rf"\b(?P<day>{SHORT_DAY})\b\.?(?!['’-])", weekday_alone, words=DAY_WORDS),
     Rule("0", rf"(?<![\d:.])(?P<hour>{HOUR}):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?"
-         rf"(?![\d:]|\.\d){HALF}?", clock, ":"),
+         rf"(?![\d:]|\.\d)(?:{HALF}| ?h(?:rs)?\b)?", clock, ":"),
     Rule("0", rf"(?<![\d:.])(?P<hour>1[0-2]|[1-9])\.(?P<minute>[0-5]\d){HALF}", dotted_clock, "."),
     Rule("0", rf"(?<![\d.,:])(?P<hour>1[0-2]|[1-9]){HALF}", noon, " a"),
     Rule("0", r"\b(?P<hour>1\d|2[0-3]|\d)h(?P<minute>[0-5]\d)\b",

@@ -103,6 +103,8 @@ def hyphen(text: str, start: int, end: int) -> Hyphen:
         return "dash"
     if re.search(r"[A-Za-z]\d+\Z", run) and not re.fullmatch(r"[\d.,]*\d(?:[a-zA-Z]{1,4}|%)", run):
         return "nothing"
+    if re.search(r"[a-z]-\d+\Z", run) or re.match(r"\d+-[a-z]", right):
+        return "nothing"
     maker = around.word_before(text, start - len(run))
     if maker in english.MADE:
         return "nothing"

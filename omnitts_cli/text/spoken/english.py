@@ -116,7 +116,7 @@ CHAT = pairs_of(
     "2morrow=tomorrow w8=wait msg=message msgs=messages govt=government gov't=government dept=department "
     "appt=appointment mgmt=management mgr=manager asst=assistant mtg=meeting yr=year yrs=years pkg=package "
     "pkgs=packages wknd=weekend tmrw=tomorrow tmr=tomorrow tho=though thru=through cuz=because coz=because "
-    "bday=birthday bc=because rly=really srsly=seriously prob=probably probs=probably def=definitely info=info"
+    "bday=birthday bc=because rly=really srsly=seriously"
 )
 LETTERS = words(
     "idk tbh imo imho fyi lol omg ttyl brb rn smh ngl irl afk dm dms rsvp eta diy faq ftw tldr nsfw wtf ikr iirc "
@@ -126,7 +126,7 @@ LETTERS = words(
 """Written in small letters, but said letter by letter."""
 SHORT_WORDS = pairs_of(
     "w/o=without w/out=without w/=with c/o=care_of b/c=because n/a=not_applicable and/or=and_or he/she=he_or_she "
-    "she/he=she_or_he his/her=his_or_her her/his=her_or_his him/her=him_or_her s/he=she_or_he A/C=AC a/c=AC "
+    "she/he=she_or_he his/her=his_or_her her/his=her_or_his him/her=him_or_her s/he=she_or_he A/C=A_C a/c=AC "
     "N/A=not_applicable"
 )
 

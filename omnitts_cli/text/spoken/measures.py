@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from omnitts_cli.text.numerals import number, ordinal, pairs, year
 from omnitts_cli.text.spoken import around, decide
 from omnitts_cli.text.spoken.figures import AT, DASH, FIGURE, adjective, amount, scale
-from omnitts_cli.text.spoken.rules import Match, Rule, Said
+from omnitts_cli.text.spoken.rules import LETTER, Match, Rule, Said, kind_of
 from omnitts_cli.text.spoken.units import LARGE, MONEY, PER, UNITS, WITH_STOP, plural, unit_named
 
 UNIT_AT = re.compile(
@@ -23,6 +23,8 @@ PRIME_AT = re.compile(r" ?(?P<mark>[′″'’\"])")
 BY_AT = re.compile(r" ?[x×] ?(?=\d)")
 TIMES_AT = re.compile(r" ?[x×](?!\w)")
 ORDINAL_AT = re.compile(r"(?:st|nd|rd|th|ST|ND|RD|TH)\b")
+PERCENT_AT = re.compile(" ?([%‰])")
+COIN_AT = re.compile(rf" ?([{''.join(set(MONEY) - {'$'})}¢])(?!\d)")
 SQUARE = {"²": "square", "2": "square", "³": "cubic", "3": "cubic", "^2": "square", "^3": "cubic"}
 SQUARED = {"²": "squared", "2": "squared", "³": "cubed", "3": "cubed"}
 GENERATIONS = {"2K", "4K", "8K", "5K", "10K", "5k", "10k"}  # screens and runs, which people do not call thousands
@@ -54,24 +56,33 @@ def quantity(found: Match) -> Said:
     """A number with what follows it."""
     text, start, end = found.string, found.start(), found.end()
     figure = Figure(text, start, start, end, found[0])
-    dash = DASH.match(text, end)
-    high = AT.match(text, dash.end()) if dash else None
-    if high and not text[max(0, start - 1) : start].isalnum():
-        ranged = Figure(text, start, high.start(), high.end(), high[0], found[0])
-        for read in (percent, measured):
-            if said := read(ranged):
-                return said
-    for read in READERS:
+    after = text[end : end + 1]
+    if after in " -–—":
+        if said := ranged(figure):
+            return said
+    for read in READERS.get(kind_of(after) if after else "", ()):
         if said := read(figure):
             return said
     return bare(figure)
+
+
+def ranged(low: Figure) -> tuple[str, int] | None:
+    """5-10 km: the unit, or the percent sign, belongs to both numbers."""
+    dash = DASH.match(low.text, low.end)
+    high = AT.match(low.text, dash.end()) if dash else None
+    if high is None or low.text[max(0, low.start - 1) : low.start].isalnum():
+        return None
+    if low.text[high.end() : high.end() + 1] in ",.-":
+        return None
+    both = Figure(low.text, low.start, high.start(), high.end(), high[0], low.written)
+    return percent(both) or measured(both)
 
 
 # ---- what may follow
 
 
 def percent(at: Figure) -> tuple[str, int] | None:
-    found = re.compile(" ?([%‰])").match(at.text, at.end)
+    found = PERCENT_AT.match(at.text, at.end)
     if not found:
         return None
     return f"{at.words} {'per mille' if found[1] == '‰' else 'percent'}", found.end()
@@ -79,7 +90,7 @@ def percent(at: Figure) -> tuple[str, int] | None:
 
 def money_after(at: Figure) -> tuple[str, int] | None:
     """5 €, 3,50 €, 99¢."""
-    found = re.compile(rf" ?([{''.join(set(MONEY) - {'$'})}¢])(?!\d)").match(at.text, at.end)
+    found = COIN_AT.match(at.text, at.end)
     if not found or at.text[max(0, at.start - 1) : at.start].isalnum():
         return None
     one = "cent" if found[1] == "¢" else MONEY[found[1]][0]
@@ -111,7 +122,8 @@ def with_unit(at: Figure, unit: str, gap: str, end: int) -> tuple[str, int] | No
     tail, end = per_tail(at.text, end)
     stop = STOP_INSIDE.match(at.text, end)
     end = stop.end() if stop else end
-    single = not at.low and (gap == "-" or adjective(at.text, at.begin, end))
+    enclosed = at.text[: at.begin].endswith("(") and re.match(r"\.?\) [a-z]", at.text[end : end + 3])
+    single = not at.low and " per " not in unit and (gap == "-" or enclosed or adjective(at.text, at.begin, end))
     return f"{at.words} {unit if single else plural(unit, at.count)}{tail}", end
 
 
@@ -204,6 +216,8 @@ def quoted(at: Figure, end: int) -> bool:
 
 def apostrophe(at: Figure, mark: str, end: int) -> bool:
     text = at.text
+    if re.search(r"['’\"″′] ?[x×] ?\Z", text[max(0, at.start - 4) : at.start]):
+        return False
     if text[end : end + 1].isalnum() or (mark == "'" and text.count(mark, max(0, at.start - 40), at.start) % 2):
         return True
     return not (of_a_match(text, at, end) or FEET_GO_ON.match(text, end))
@@ -224,7 +238,13 @@ def not_after_article(at: Figure) -> bool:
 
 def of_a_match(text: str, at: Figure, end: int) -> bool:
     """The 45' mark."""
-    return around.word_after(text, end) in ("mark", "minute", "goal") or bool(re.match(r"\+\d", text[end : end + 2]))
+    if around.word_after(text, end) in ("mark", "minute", "goal"):
+        return True
+    named = re.search(r"(?:\b([A-Z][a-z]+),? |['’], )\Z", text[max(0, at.start - 20) : at.start])
+    return bool(named and named[1] not in LENGTHS and re.match(r",|\.|\Z", text[end : end + 1]))
+
+
+LENGTHS = ("Height", "Width", "Length", "Depth", "Board", "About", "Over", "Only", "Size", "The")
 
 
 def by_or_times(at: Figure) -> tuple[str, int] | None:
@@ -292,6 +312,15 @@ SEVERAL = frozenset("the these those some old new two three four five many boein
 
 def bare(at: Figure) -> str:
     """A number on its own; four digits without a comma are mostly a year."""
+    if re.match(r" ?(?:AD|BC|BCE|CE|A\.D|B\.C)\b", at.text[at.end : at.end + 5]) and at.written.isdigit():
+        return pairs(int(at.written)) if at.written[0] != "0" else amount(at.written)
+    if re.fullmatch(r"\.\d{3}", at.written) and around.word_before(at.text, at.start) in (
+        "hit",
+        "batting",
+        "average",
+        "hitting",
+    ):
+        return pairs(int(at.written[1:])) if at.written[1] != "0" else amount(at.written)
     if re.fullmatch(r"1[1-9]\d\d|20\d\d", at.written):
         return year(int(at.written))
     if re.fullmatch(r"10[1-9]\d", at.written) and dated(at):
@@ -322,7 +351,18 @@ def hyphenated(at: Figure) -> tuple[str, int] | None:
     return None
 
 
-READERS = (hyphenated, percent, money_after, primes, by_or_times, several, nth, measured, large)
+READERS = {
+    " ": (percent, money_after, by_or_times, measured, large, primes),
+    LETTER: (by_or_times, several, nth, measured, large),
+    "-": (hyphenated, measured),
+    "×": (by_or_times,),
+    "°": (measured,),
+    "º": (measured,),
+    **dict.fromkeys("%‰", (percent,)),
+    **dict.fromkeys("".join(MONEY) + "¢", (money_after,)),
+    **dict.fromkeys("′″'’\"", (primes,)),
+}
+"""What may follow a number, by its first character."""
 
 
 # ---- without a number before them
@@ -340,7 +380,10 @@ def per(found: Match) -> str | None:
 def area(found: Match) -> str | None:
     """km² without a number."""
     unit = UNITS.get(found["unit"])
-    return f"{SQUARE[found['power']]} {plural(unit, '2')}" if unit else None
+    if unit is None:
+        return None
+    single = around.word_before(found.string, found.start()) in ("per", "a", "each", "every", "one")
+    return f"{SQUARE[found['power']]} {unit if single else plural(unit, '2')}"
 
 
 RULES: tuple[Rule, ...] = (

@@ -7,7 +7,7 @@ None where the neighbours show that something else is meant; then the next rule 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import cache
 from typing import NamedTuple
 
@@ -20,18 +20,23 @@ DIGIT, LETTER = "0", "a"
 """Stand for any digit and any letter in `Rule.starts` and `Rule.then`."""
 END = "\n"
 FIRST_DIGITS = re.compile(r"\d{1,40}")
+FIRST_WORD = re.compile(r"[A-Za-z]{1,40}")
+PLAIN_AFTER = re.compile(r"[ ,;!?)\"]|[.:](?:[ \"')]|\Z)|\Z")
+"""What follows a word that is read as it stands, if it is in small letters and begins no form."""
 
 
 class Rule(NamedTuple):
     """One written form. `starts`: the characters that it can begin with.
 
-    `then`: those that can come right after the digits that it begins with; empty: any.
+    `then`: those that can come right after the digits that it begins with; empty: any. `words`: with which it
+    begins, in small letters; empty: with anything.
     """
 
     starts: str
     pattern: str
     read: Read
     then: str = ""
+    words: Collection[str] = ()
 
 
 class Rules:
@@ -39,6 +44,7 @@ class Rules:
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._rules = tuple(rules)
+        self.words = frozenset(word for rule in self._rules for word in rule.words)
         self._beginning: dict[str, tuple[Rule, ...]] = {}
 
     def at(self, text: str, place: int) -> tuple[str, int] | None:
@@ -57,22 +63,30 @@ class Rules:
             digits = FIRST_DIGITS.match(text, place)
             after = text[digits.end() : digits.end() + 1] if digits else ""
             key += (after if after in "-/:., '" else kind_of(after)) if after else END
+        elif kind == LETTER and (found := FIRST_WORD.match(text, place)):
+            word = found[0].lower()
+            if word in self.words:
+                key = word if len(word) > 1 else f"{LETTER} {word}"
+            elif (found[0][1:].islower() or found[0] == word) and PLAIN_AFTER.match(text, found.end()):
+                return ()
         known = self._beginning.get(key)
         if known is None:
-            known = self._beginning[key] = tuple(
-                rule for rule in self._rules if kind in rule.starts and (key == kind or fits(rule.then, key[1]))
-            )
+            known = self._beginning[key] = tuple(rule for rule in self._rules if begins(rule, kind, key))
         return known
+
+
+def begins(rule: Rule, kind: str, key: str) -> bool:
+    if kind not in rule.starts:
+        return False
+    if kind == LETTER:
+        return not rule.words or key.removeprefix(f"{LETTER} ") in rule.words
+    return kind != DIGIT or not rule.then or key[1] in rule.then
 
 
 def kind_of(character: str) -> str:
     if character.isdigit():
         return DIGIT
     return LETTER if character.isalpha() else character
-
-
-def fits(then: str, after: str) -> bool:
-    return not then or after in then
 
 
 @cache

@@ -15,7 +15,7 @@ UNITS = {
     "sq m": "square meter", "sq km": "square kilometer", "sq mi": "square mile", "sq in": "square inch",
     "sq yd": "square yard", "cu ft": "cubic foot", "cu in": "cubic inch", "cu m": "cubic meter",
     "cu yd": "cubic yard",
-    "cups": "cup", "ac": "acre", "pm": "picometer", "dm": "decimeter", "hl": "hectoliter", "µl": "microliter",
+    "cups": "cup", "pm": "picometer", "dm": "decimeter", "hl": "hectoliter", "µl": "microliter",
     "μl": "microliter", "µL": "microliter", "μL": "microliter", "sqft": "square foot", "nmi": "nautical mile",
     "ly": "light year",
     # weight

@@ -52,7 +52,7 @@ def test_the_form_of_the_string() -> None:
     )
     assert phonemes("5 cats") == phonemes("five cats")
     assert phonemes("A method") == "ə mˈɛθəd"
-    assert phonemes("John F. Kennedy. At 6 a.m.") == "ʤˈɑn ˈɛf kˈɛnədi. ˌæt sˈɪks ˈeɪ ˈɛm"
+    assert phonemes("John F. Kennedy. At 6 a.m.") == "ʤˈɑn ˈɛf kˈɛnədi. ˌæt sˈɪks ˌeɪˈɛm."
 
 
 LOOSE = str.maketrans({**dict.fromkeys("ˈˌ ", ""), **dict.fromkeys("ᵻɪɐʌᵊ", "ə"), "T": "t", "ɾ": "t"})

@@ -1,0 +1,146 @@
+"""Signs between words: operators of code and of mathematics, tags, hash and dollar signs, faces, arrows, flags."""
+
+from __future__ import annotations
+
+import re
+
+from omnitts_cli.text.numerals import cardinal, digits, pairs
+from omnitts_cli.text.spoken import around
+from omnitts_cli.text.spoken.rules import Match, Rule
+from omnitts_cli.text.spoken.units import unit_named
+
+CODE = {
+    "&&": "and", "||": "or", "!==": "is not equal to", "!=": "is not equal to", "===": "equals", "==": "equals",
+    ">=": "at least", "<=": "at most", "->": "to", "=>": "to", "<-": "from", "<->": "to", "+=": "plus equals",
+    "-=": "minus equals", "*=": "times equals", "/=": "divided by equals", ":=": "equals", "**": "to the power of",
+    "|": "or",
+}  # fmt: skip
+CODE_SIGN = re.compile("|".join(re.escape(sign) for sign in sorted(CODE, key=len, reverse=True) if sign != "|"))
+CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+
+
+def operator(found: Match) -> str:
+    return f" {CODE[found[0].strip()]} "
+
+
+def twice(found: Match) -> str:
+    """i++ and i--."""
+    return " plus plus" if found[0] == "++" else " minus minus"
+
+
+def tag(found: Match) -> str:
+    """<tag> and <bob>: the name alone."""
+    return f" {found['name']} " if found["name"] else " "
+
+
+def hashtag(found: Match) -> str:
+    """#MeToo -> hashtag me too."""
+    parts = [cardinal(int(part)) if part.isdigit() else part for part in CAMEL.findall(found["name"])]
+    return "hashtag " + " ".join(part if part.isupper() and len(part) > 1 else part.lower() for part in parts)
+
+
+def keys(found: Match) -> str:
+    """Ctrl+C, Cmd+Shift+4."""
+    names = {"ctrl": "control", "cmd": "command", "opt": "option", "esc": "escape", "del": "delete", "win": "windows"}
+    parts = re.split(r"[+-]", found[0])
+    return " ".join(names.get(part.lower(), cardinal(int(part)) if part.isdigit() else part) for part in parts)
+
+
+def flag(found: Match) -> str:
+    """--dry-run and -f."""
+    name = found["name"].replace("-", " ")
+    if found["dashes"] == "--":
+        return f"dash dash {name}"
+    return f"dash {' '.join(found['name']) if len(name) < 4 else name}"
+
+
+def called(found: Match) -> str:
+    """f(x): f of x."""
+    prime = " prime" if found["prime"] else ""
+    return f"{found['name']}{prime} of {found['of']}"
+
+
+def index_of(found: Match) -> str:
+    """a[0]: a of zero."""
+    index = found["index"]
+    return f"{found['name'].upper()} of {cardinal(int(index)) if index.isdigit() else index}"
+
+
+def product(found: Match) -> str | None:
+    """mc²: two letters that are multiplied; not a unit."""
+    return None if unit_named(found["product"]) else found["product"].upper()
+
+
+def star_code(found: Match) -> str:
+    """*67 and #31#, as they are dialled."""
+    names = {"*": "star", "#": "pound"}
+    return " ".join(names.get(part) or digits(part) for part in re.findall(r"\d+|[*#]", found[0]))
+
+
+def stars(found: Match) -> str:
+    return " star" if around.word_after(found.string, found.end()) else " stars"
+
+
+def dollar(found: Match) -> str | None:
+    """$PATH, $x^2$, and the prompt of a shell: nothing is said."""
+    text, end = found.string, found.end()
+    if re.match(r"[A-Za-z_{\\]", text[end : end + 1]):
+        return " " if text[: found.start()][-1:].isalnum() else ""
+    if text[: found.start()][-1:].strip() and text.find("$") < found.start():
+        return " "
+    prompt = re.match(r" (?!and\b|or\b|is\b|sign\b)[a-z]", text[end : end + 6])
+    return "" if not text[: found.start()].strip() and prompt else None
+
+
+def number_of(found: Match) -> str:
+    return "number of"
+
+
+def nothing(found: Match) -> str:
+    return ""
+
+
+def faces(found: Match) -> str:
+    return "heart" if found[0].startswith("<3") else ""
+
+
+RULES: tuple[Rule, ...] = (
+    Rule("<", r"(?<!\S)<3+(?=[\s.,!]|$)", faces),
+    Rule(":;=", r"(?<!\S)[:;=]['-]?[()DPpOo|/\\*\[\]3](?=[\s.,!]|$)", faces),
+    Rule("<", r"</?(?P<name>[A-Za-z][\w-]{0,30})(?: [^<>]{0,200})?/?>", tag),
+    Rule("<", r"<(?P<name>[\w./-]{1,60}\.\w{1,5})>", lambda found: None),
+    Rule(">", r"(?:(?<=\n)|\A)(?:> ?)+", nothing),
+    Rule("&|!=><-+*/:", rf" ?(?:{CODE_SIGN.pattern})(?=[\s\w($'\"]|$) ?", operator),
+    Rule(" ", r" (?:&&|\|\||!==?|===?|>=|<=|<?->|=>|<-|[+*/:-]=|\|)(?= )", operator),
+    Rule("+-", r"(?<=\b[a-z])(?:\+\+|--)(?!\w)", twice),
+    Rule("#", r"#{1,6} (?=of\b)", lambda found: "number "),
+    Rule("#", r"(?:(?<=\n)|\A)#{2,6} ", nothing),
+    Rule("#", r"(?<!\w)#(?P<name>\d*[A-Za-z][A-Za-z0-9_]{1,60})(?![\w#])", hashtag),
+    Rule("#*", r"(?<![\w#*])(?:\*\d{2,6}#?|#\d{2,6}#)(?!\w)", star_code),
+    Rule("a", r"\b(?:Ctrl|Cmd|Alt|Opt|Shift|Esc|Win|Super|Meta|Fn|Control|Command|Option)(?:[+-]"
+         r"(?:[A-Za-z]{1,9}|\d))+\b",
+         keys, words=("ctrl", "cmd", "alt", "opt", "shift", "win", "super", "meta", "fn", "control", "command",
+                     "option")),
+    Rule("-", r"(?<!\S)(?P<dashes>--)(?P<name>[A-Za-z][\w-]{0,40})", flag),
+    Rule("-", r"(?<=[a-z] )(?P<dashes>-)(?P<name>[A-Za-z]{1,3})(?=[\s,.]|$)", flag),
+    Rule("a", r"(?<!\w)(?P<name>[a-zA-Z])(?P<prime>['’′])?\((?P<of>[a-z])\)", called),
+    Rule("a", r"(?<!\w)(?P<name>[a-zA-Z])(?P<prime>['’′])\((?P<of>[a-z])\)", called),
+    Rule("♯♭♮", r"(?<=\b[A-Ga-g])[♯♭♮]", lambda found: {"♯": " sharp", "♭": " flat", "♮": " natural"}[found[0]]),
+    Rule("★☆⭐*", r"(?<=\d)[★☆⭐]|(?<=\d)\*(?= [a-z])", stars),
+    Rule("$", r"\$(?!\d|\.\d)", dollar),
+    Rule("¶", r"¶¶? ?(?=\d)", lambda found: "paragraph "),
+    Rule("a", r"(?<![\w'’.])a(?= ?(?:&&|\|\||[=!<>]=|[-=]>|[<>=+*|∪∩] |\[))", lambda found: "A"),
+    Rule("a", r"(?<!\w)(?P<name>[a-z])\[(?P<index>\w{1,3})\]", index_of),
+    Rule("a", r"\b[A-Z]{1,2}-(?P<figure>[1-9]\d\d)\b(?!-)",
+         lambda found: f"{found[0][:-4]} {pairs(int(found['figure']))}"),
+    Rule("a", r"(?<![\w'’])(?P<product>[a-z]{2})(?=[\^²³])", product),
+    Rule("a", r"\b[A-D][-−](?= [a-z]|[.,;)]|$)", lambda found: f"{found[0][0]} minus"),
+    Rule("a", r"\b(?P<one>[A-Z])–(?P<other>[A-Z])\b", lambda found: f"{found['one']} to {found['other']}"),
+    Rule("a", r"\b[CFGAD]#(?!\w)", lambda found: f"{found[0][0]} sharp"),
+    Rule("-−", r"(?<![\w.)%°²³])[-−](?=[$€£]?\.?\d)", lambda found: "minus "),
+    Rule("+", r"(?<![\w.)])\+(?=\d{1,3}(?: [a-z]|[,.!]|$))", lambda found: "plus "),
+    Rule("~≈", r"(?<!\w)[~≈] ?(?=[$€£]?\.?\d)", lambda found: "about "),
+    Rule(" *", r"(?<=\d) ?\* ?(?=\d)", lambda found: " times "),
+    Rule("a", r"\b[A-Z]\.(?P<figure>\d{3})\b", lambda found: f"{found[0][0]} dot {pairs(int(found['figure']))}"),
+    Rule(".", r"(?<=\d)\.\.\.?(?=v?\d)", lambda found: " to " if len(found[0]) == 2 else "... "),
+)  # fmt: skip
