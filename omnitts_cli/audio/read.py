@@ -77,7 +77,7 @@ class Opened:
 
 
 def read_clip(
-    source: str | os.PathLike[str],
+    source: str | os.PathLike[str] | bytes,
     *,
     start: float | None = None,
     end: float | None = None,
@@ -89,10 +89,12 @@ def read_clip(
 ) -> Recording:
     """The recording of `-r SOURCE`, or the part from `start` to `end` seconds of it; InputError if it cannot be used.
 
-    `-` reads `stdin`. `record` is the hint for a recording that is empty or too short. The result is mono at `rate`
+    `-` reads `stdin`; bytes are those of a file.
+    `record` is the hint for a recording that is empty or too short. The result is mono at `rate`
     with finite samples; `notices` tell what was done to get there.
     """
-    name = "on standard input" if os.fspath(source) == "-" else os.fspath(source)
+    name = "in memory" if isinstance(source, bytes) else os.fspath(source)
+    name = "on standard input" if name == "-" else name
     part = checked_part(start, end)
     try:
         with open_source(source, name, stdin, record) as file:
@@ -146,8 +148,13 @@ def checked_part(start: float | None, end: float | None) -> Part:
 # -- the file
 
 
-def open_source(source: str | os.PathLike[str], name: str, stdin: BinaryIO | None, record: str | None) -> BinaryIO:
+def open_source(
+    source: str | os.PathLike[str] | bytes, name: str, stdin: BinaryIO | None, record: str | None
+) -> BinaryIO:
     """An open, seekable, non-empty file. Pipes and devices only through `-`, and up to a limit."""
+    if isinstance(source, bytes):
+        refuse_empty(len(source), name, record)
+        return io.BytesIO(source)
     if os.fspath(source) == "-":
         if stdin is None:
             raise InputError("cannot read a reference clip from standard input: it is closed")

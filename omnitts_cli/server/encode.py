@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -17,6 +16,7 @@ from omnitts_cli.audio.pcm import require_finite, to_bytes
 from omnitts_cli.audio.resample import Resampler
 from omnitts_cli.audio.sinks import Track
 from omnitts_cli.server.problems import busy, invalid
+from omnitts_cli.speech.clip import Clip
 
 MEDIA = {
     "pcm": "audio/pcm",
@@ -31,6 +31,8 @@ MEDIA = {
 MOST_FFMPEG = 8
 AAC_RATES = (8000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000, 64_000, 88_200, 96_000)
 FFMPEG_BLOCK = 1 << 16
+AT_ONCE = ("-probesize", "32", "-analyzeduration", "0", "-blocksize", "1920")
+"""Without these, ffmpeg examines the first two seconds before it encodes any."""
 
 THREADS = ThreadPoolExecutor(4, "omnitts encoder")
 
@@ -114,7 +116,7 @@ class Aac:
             raise busy(f"{MOST_FFMPEG} aac answers are being encoded", "aac_busy")
         Aac.running += 1
         pipe = asyncio.subprocess.PIPE
-        command = ["ffmpeg", "-v", "error", "-f", "f32le", "-ar", str(source), "-ac", "1", "-i", "pipe:0",
+        command = ["ffmpeg", "-v", "error", *AT_ONCE, "-f", "f32le", "-ar", str(source), "-ac", "1", "-i", "pipe:0",
                    "-ar", str(self.rate), "-c:a", "aac", "-b:a", "96k", "-f", "adts", "-flush_packets", "1",
                    "pipe:1"]  # fmt: skip
         try:
@@ -226,8 +228,5 @@ def whole_file(samples: np.ndarray, form: str, model_rate: int, rate: int | None
     if form in ("pcm", "pcm_f32"):
         raw = Raw(form, model_rate, form_of(form, model_rate, rate).rate)
         return raw.feed(samples) + raw.finish()
-    file = io.BytesIO()
-    track = Track(Outlet(file, "the answer"), form_of(form, model_rate, rate), model_rate)
-    track.write(samples)
-    track.close()
-    return file.getvalue()
+    chosen = form_of(form, model_rate, rate)
+    return Clip(samples, model_rate, 0).encode(chosen.name, sample_rate=chosen.rate)

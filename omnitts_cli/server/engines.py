@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 import socket
 import subprocess
@@ -210,6 +211,8 @@ class ProcessLoop(Loop):
 
     def close(self) -> None:
         """Cancels everything, and waits for the end of the engine."""
+        if os.getpid() != self.process:
+            return
         self.cancel_all()
         self.engine.close()
         while self._thread is None and self.engine.busy:  # it has never had a request

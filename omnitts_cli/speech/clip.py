@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from io import BytesIO
 from os import PathLike
 from pathlib import Path
+from typing import BinaryIO, overload
 
 import numpy as np
 
@@ -40,13 +42,8 @@ class Clip:
     def _repr_html_(self) -> str:
         """Returns a player, which notebooks show for a clip on the last line of a cell."""
         from base64 import b64encode
-        from io import BytesIO
 
-        import soundfile
-
-        file = BytesIO()
-        soundfile.write(file, self.samples, self.sample_rate, format="FLAC")
-        data = b64encode(file.getvalue()).decode()
+        data = b64encode(self.encode("flac")).decode()
         return f'<audio controls src="data:audio/flac;base64,{data}"></audio>'
 
     @property
@@ -54,18 +51,39 @@ class Clip:
         """Returns its length in seconds."""
         return self.samples.size / self.sample_rate
 
+    @overload
+    def save(
+        self, path: str | PathLike[str], *, format: str | None = None, sample_rate: int | None = None,
+        subtype: str = "pcm16",
+    ) -> Path: ...  # fmt: skip
+
+    @overload
+    def save(
+        self, path: BinaryIO, *, format: str | None = None, sample_rate: int | None = None, subtype: str = "pcm16"
+    ) -> None: ...
+
     def save(
         self,
-        path: str | PathLike[str],
+        path: str | PathLike[str] | BinaryIO,
         *,
         format: str | None = None,
         sample_rate: int | None = None,
         subtype: str = "pcm16",
-    ) -> Path:
-        """Writes a sound file, complete or not at all, and returns its path. The suffix decides the format."""
-        from omnitts_cli.audio.encode import FORMATS, choose_format, unknown_suffix
-        from omnitts_cli.audio.sinks import FileSink
+    ) -> Path | None:
+        """Writes a sound file, complete or not at all, and returns its path. The suffix decides the format.
 
+        To an open file, it writes the format that is given, WAV otherwise, and returns None.
+        """
+        from omnitts_cli.audio.encode import FORMATS, choose_format, unknown_suffix
+        from omnitts_cli.audio.outlet import Outlet
+        from omnitts_cli.audio.sinks import FileSink, Track
+
+        if not isinstance(path, str | PathLike):
+            form = choose_format(None, format, model_rate=self.sample_rate, rate=sample_rate, subtype=subtype)
+            track = Track(Outlet(path, "the open file"), form, self.sample_rate)
+            track.write(self.samples)
+            track.close()
+            return None
         path = Path(path)
         if suffix := unknown_suffix(path.name, format):
             known = ", ".join(FORMATS)
@@ -75,6 +93,12 @@ class Clip:
             sink.write(self.samples)
             sink.finish()
         return path
+
+    def encode(self, format: str = "wav", *, sample_rate: int | None = None, subtype: str = "pcm16") -> bytes:
+        """Returns the bytes of a sound file."""
+        file = BytesIO()
+        self.save(file, format=format, sample_rate=sample_rate, subtype=subtype)
+        return file.getvalue()
 
 
 def join(parts: Sequence[np.ndarray]) -> np.ndarray:

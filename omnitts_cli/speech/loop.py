@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 import time
 from collections import OrderedDict, deque
@@ -11,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from omnitts_cli.audio.chunk import Chunk
-from omnitts_cli.errors import UsageError
+from omnitts_cli.errors import DeviceError, UsageError
 
 if TYPE_CHECKING:
     from omnitts_cli.engine.engine import Engine
@@ -27,6 +28,12 @@ def wait_for(threads: Iterable[threading.Thread], most_s: float = threading.TIME
     for thread in threads:
         if thread.is_alive():
             thread.join(timeout=max(until - time.monotonic(), 0.0))
+
+
+def require_process(number: int) -> None:
+    """Raises in a forked child: the threads of the parent, and its device, are not there."""
+    if os.getpid() != number:
+        raise DeviceError("this model was opened in another process, not in this one", hint="load() in the child")
 
 
 class FairQueue:
@@ -83,6 +90,7 @@ class Loop:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
+        self.process = os.getpid()
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
         self._callbacks: dict[str, Callback] = {}  # by request name, of requests that were not cancelled
@@ -125,6 +133,7 @@ class Loop:
         self, request: Request, callback: Callback, *, live: bool = False, priority: int = BULK, client: str = ""
     ) -> str:
         """Submits a request and returns its name; `callback` is called on the loop's thread."""
+        require_process(self.process)
         with self._lock:
             if self._closed:
                 raise UsageError("this model has been closed", hint="omnitts.load() opens it again")
@@ -154,6 +163,8 @@ class Loop:
 
     def cancel(self, name: str) -> None:
         """Cancels a request: there are no more callbacks, and the slot is free by the next frame."""
+        if os.getpid() != self.process:  # a forked child: the lock may be held for ever
+            return
         with self._lock:
             self._callbacks.pop(name, None)
             self._waiting.remove(name)
@@ -183,6 +194,8 @@ class Loop:
 
     def close(self) -> None:
         """Cancels everything and ends the thread."""
+        if os.getpid() != self.process:
+            return
         self.cancel_all()
         self._wake.set()
         if self._thread not in (None, threading.current_thread()):

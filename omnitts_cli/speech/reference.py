@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+import io
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from omnitts_cli.errors import InputError, Notice
+from omnitts_cli.errors import InputError, Notice, UsageError
 from omnitts_cli.speech import voices
 from omnitts_cli.speech.clip import Clip
 from omnitts_cli.speech.voices import Voice
@@ -35,8 +37,39 @@ class Reference:
     transcript: str | None = None
 
 
+def sources(audio: object) -> list[str | bytes]:
+    """Returns the files of `clone()`: their names, or the bytes of one."""
+    if isinstance(audio, bytes | bytearray | memoryview):
+        return [bytes(audio)]
+    if callable(read := getattr(audio, "read", None)):
+        data = read()
+        if not isinstance(data, bytes):
+            raise UsageError("the open file gives text, not bytes", hint='open(path, "rb")')
+        return [data]
+    if isinstance(audio, tuple) and len(audio) == 2 and not isinstance(audio[1], str | PathLike):
+        return [sound_file(*audio)]
+    paths = list(audio) if isinstance(audio, Iterable) and not isinstance(audio, str) else [audio]
+    if not paths or not all(isinstance(path, str | PathLike) for path in paths):
+        what = "clone() needs a file, several files, bytes, an open file, a Clip, or (samples, rate)"
+        raise UsageError(what, hint='tts.clone("voice.wav")   or   tts.clone((samples, 24000))')
+    return [fspath(path) for path in paths if isinstance(path, str | PathLike)]
+
+
+def sound_file(samples: object, rate: object) -> bytes:
+    """Returns samples, [samples] or [samples, channels], as the bytes of a WAV file."""
+    import soundfile
+
+    file = io.BytesIO()
+    try:
+        soundfile.write(file, np.asarray(samples), rate, format="WAV", subtype="FLOAT")
+    except (TypeError, ValueError, AttributeError, soundfile.SoundFileError) as error:
+        what = f"the samples of the clip cannot be used: {error}"
+        raise UsageError(what, hint="an array of float32 or int16, and its sample rate") from None
+    return file.getvalue()
+
+
 def reference(
-    clips: Sequence[str],
+    clips: Sequence[str | bytes],
     transcript: str | None = None,
     *,
     start: float | None = None,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 import re
 import time
 from collections import deque
@@ -23,7 +24,7 @@ from omnitts_cli.audio.tape import Tape
 from omnitts_cli.errors import GuardError, Notice
 from omnitts_cli.request import Failed, Request
 from omnitts_cli.speech.clip import Chunk, Clip, join
-from omnitts_cli.speech.loop import BULK, FIRST_SOUND, STREAMING
+from omnitts_cli.speech.loop import BULK, FIRST_SOUND, STREAMING, require_process
 from omnitts_cli.text.reading import Read, readings
 from omnitts_cli.text.subtitles import Sentence, joined
 
@@ -134,6 +135,7 @@ class Stream:
         self._news: SimpleQueue[Any] = SimpleQueue()
         self._post = self._news.put if notify is None else notifying(self._news.put, notify)
         self._ended = False
+        self._process = os.getpid()
         script.notify = self._wake
         self._chunks = self._made()
         self._admit()
@@ -255,6 +257,7 @@ class Stream:
                 yield from self.poll()
                 if self.complete:
                     break
+                require_process(self._process)
                 self._handle(self._news.get())
         except GeneratorExit:  # from the garbage collector, which must take no lock: `__del__` cancels
             collected = True

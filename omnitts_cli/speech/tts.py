@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Self, overload
 
 from omnitts_cli.audio.loudness import level
 from omnitts_cli.errors import Notice, OmniError, UsageError
@@ -22,7 +22,7 @@ from omnitts_cli.speech import reference as references
 from omnitts_cli.speech import voice_files, voices
 from omnitts_cli.speech.clip import Chunk, Clip
 from omnitts_cli.speech.live import LiveStream
-from omnitts_cli.speech.loop import Loop
+from omnitts_cli.speech.loop import Loop, require_process
 from omnitts_cli.speech.script import Fed, Script, Written
 from omnitts_cli.speech.speaking import Manner, Stream, Tell
 from omnitts_cli.speech.voices import Voice, VoiceLike
@@ -42,6 +42,8 @@ NOT_HERE = ("file", "model", "voice")
 CLIP_OPTIONS = ("pad", "check", "transcribe", "asr_model", "offline")
 FILE_OPTIONS = ("start", "end", *CLIP_OPTIONS)
 """Options of `clone` for a Clip, and for files."""
+
+Audio = str | PathLike[str] | Clip | bytes | BinaryIO | tuple[Any, int]
 
 __all__ = ["TTS", "Chunk", "Clip", "Voice", "load"]
 
@@ -246,14 +248,14 @@ class TTS:
 
     def clone(
         self,
-        audio: str | PathLike[str] | Clip | references.Reference | Sequence[str | PathLike[str]],
+        audio: Audio | references.Reference | Sequence[str | PathLike[str]],
         transcript: str | None = None,
         *,
         tell: Tell | None = None,
         **options: Any,
     ) -> Voice:
-        """Returns the voice of a clip: a file, several files, or a Clip. A transcript may improve the match
-        (not with `tiny`).
+        """Returns the voice of a clip: a file, several files, a Clip, the bytes of a file, an open file, or samples and
+        their rate. A transcript may improve the match (not with `tiny`).
 
         Options: start, end (seconds, of one file), pad, check, transcribe, asr_model, offline.
         """
@@ -263,11 +265,7 @@ class TTS:
         refuse_unknown("clone", options, CLIP_OPTIONS if isinstance(audio, Clip) else FILE_OPTIONS)
         if isinstance(audio, Clip):
             return self._voice_of(references.prepared(references.of_clip(audio), transcript, tell=report, **options))
-        paths = list(audio) if isinstance(audio, Iterable) and not isinstance(audio, str) else [audio]
-        if not paths or not all(isinstance(path, str | PathLike) for path in paths):
-            what = "clone() needs a file, several files or a Clip"
-            raise UsageError(what, hint="of samples: omnitts.Clip(samples, sample_rate, seed=0)")
-        found = references.reference([fspath(path) for path in paths], transcript, tell=report, **options)
+        found = references.reference(references.sources(audio), transcript, tell=report, **options)
         return self._voice_of(found)
 
     def design(self, description: str, *, seed: int | None = None) -> Voice:
@@ -353,6 +351,7 @@ class TTS:
         return voices.voice_for(voice, self.engine.model)
 
     def _voice_of(self, found: references.Reference) -> Voice:
+        require_process(self.loop.process)
         return references.cloned(found, self.engine.model)
 
     def _request(self, voice: Voice, language: str | None, speech: Speech) -> Request:

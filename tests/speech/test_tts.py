@@ -8,10 +8,12 @@ import io
 import os
 import pickle
 import re
+import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from sounds import saved_clip
 
 import omnitts_cli as omnitts
 from omnitts_cli.audio.pcm import to_int16
+from omnitts_cli.errors import DeviceError
 from omnitts_cli.request import Request
 from omnitts_cli.speech import voice_files
 from omnitts_cli.speech.tts import TTS
@@ -155,14 +158,14 @@ WRONG: list[tuple[Any, str]] = [
     (lambda tts: tts.speak(b"Hello."), "the text is bytes, not a string"),
     (lambda tts: tts.speak_all("Hello."), "speak_all() takes several texts, not one string"),
     (lambda tts: tts.speak("Hello.", voice=3), "voice = 3 is not a name, a path or a Voice"),
-    (lambda tts: tts.clone([]), "clone() needs a file, several files or a Clip"),
-    (lambda tts: tts.clone(np.zeros(24_000, np.float32)), "clone() needs a file, several files or a Clip"),
+    (lambda tts: tts.clone([]), "clone() needs a file, several files, bytes"),
+    (lambda tts: tts.clone(np.zeros(24_000, np.float32)), "clone() needs a file, several files, bytes"),
     (lambda tts: tts.clone("a.wav", strat=1.0), "clone() has no option 'strat'"),
     (lambda tts: tts.clone(tts.speak("Hello."), start=1.0), "clone() has no option 'start'"),
     (lambda tts: tts.design(None), "the description is None, not text"),
     (lambda tts: tts.design("deep", seed="x"), "seed = 'x' is not a whole number from 0 to 9223372036854775807"),
     (lambda tts: tts.speak_all(["Hello."], seed=1.5), "seed = 1.5 is not a whole number from 0 to 9223372036854775807"),
-    (lambda tts: tts.clone(3), "clone() needs a file, several files or a Clip"),
+    (lambda tts: tts.clone(3), "clone() needs a file, several files, bytes"),
     (lambda tts: tts.stream(["one ", 2]).clip(), "the text contains int; only strings can be spoken"),
     (lambda tts: omnitts.load("tiny", devise="cpu"), "load(): unknown key 'devise'"),
 ]
@@ -236,6 +239,72 @@ def test_a_clip_is_pickled_and_never_saved_in_another_format_than_its_name_says(
         clip.save(tmp_path / "d.xyz")
     assert not (tmp_path / "d.xyz").exists()
     assert soundfile.info(clip.save(tmp_path / "d.xyz", format="flac")).format == "FLAC"
+
+
+@pytest.mark.parametrize(("form", "kind"), [("wav", "WAV"), ("mp3", "MP3"), ("flac", "FLAC"), ("opus", "OGG")])
+def test_a_clip_goes_to_bytes_and_back(tts: TTS, form: str, kind: str) -> None:
+    clip, file = tts.speak("One moment, please.", seed=7), io.BytesIO()
+    assert clip.save(file, format=form) is None
+    assert (
+        len(file.getvalue()) == len(clip.encode(form)) and soundfile.info(io.BytesIO(clip.encode(form))).format == kind
+    )
+    samples, rate = soundfile.read(io.BytesIO(clip.encode(form, sample_rate=24_000)), dtype="float32")
+    assert rate == 24_000 and len(samples) == pytest.approx(clip.samples.size, abs=2400)
+    if form in ("wav", "flac"):
+        assert np.abs(samples - clip.samples).max() < 1e-3
+    data = clip.encode(form)
+    voices = [tts.clone(given, check=False) for given in (data, io.BytesIO(data))]
+    assert np.array_equal(*(voice.identity.embedding for voice in voices))
+
+
+def test_samples_and_their_rate_are_a_clip(tts: TTS, tmp_path: Path) -> None:
+    clip = tts.speak("One moment, please.", seed=7)
+    said = tts.clone(clip, check=False).identity.embedding
+    stereo = np.stack([clip.samples] * 2, axis=1)
+    whole = (clip.samples * 32767).astype(np.int16)
+    for samples, near in ((clip.samples, 1.0), (list(map(float, clip.samples)), 1.0), (stereo, 1.0), (whole, 0.9)):
+        found = tts.clone((samples, clip.sample_rate), check=False).identity.embedding
+        assert np.corrcoef(found, said)[0, 1] > near - 1e-4
+    for wrong in ((clip.samples, 0), (clip.samples, 2.5), (["a"], 24_000), (clip.samples * np.nan, 24_000), b"", b"x"):
+        with pytest.raises(omnitts.OmniError):
+            tts.clone(wrong)
+    path = tmp_path / "a.wav"
+    clip.save(path)
+    with path.open() as text, pytest.raises(omnitts.OmniError, match="bytes"):
+        tts.clone(text)
+
+
+def code_of_child(call: Callable[[], Any]) -> int:
+    """The exit code of a forked process that calls this: 0 for the error of such processes, within a second."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(int(LONG_S))  # ends it if it hangs
+        began = time.monotonic()
+        try:
+            call()
+            os._exit(1)
+        except DeviceError as error:
+            quick = time.monotonic() - began < 1.0
+            os._exit(0 if quick and "load() in the child" in str(error.hint) else 2)
+        except BaseException:
+            os._exit(3)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_a_forked_child_raises_within_a_second(tts: TTS) -> None:
+    """As with gunicorn --preload, Celery's prefork, or multiprocessing on Linux; the parent speaks on."""
+    clip = tts.speak("One moment.", seed=7)
+    stream = tts.stream("One moment, please.", seed=7)
+    next(stream)
+    calls = [
+        lambda: tts.speak("Hello."), lambda: tts.stream("Hello."), lambda: tts.clone(clip, check=False),
+        lambda: list(stream), lambda: tts.speak_all(["Hello."]),
+    ]  # fmt: skip
+    for call in calls:
+        assert code_of_child(call) == 0
+    assert code_of_child(tts.close) == 1, "it does not wait for threads and locks that the child does not have"
+    stream.close()
+    assert np.array_equal(tts.speak("One moment.", seed=7).samples, clip.samples)
 
 
 def test_it_does_not_block_an_event_loop(tts: TTS) -> None:
