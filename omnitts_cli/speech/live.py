@@ -6,7 +6,6 @@ enough, a new one takes over at the end of a sentence, or in the middle of one t
 
 from __future__ import annotations
 
-import math
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -15,11 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from omnitts_cli.speech.script import Fed
 from omnitts_cli.speech.speaking import Manner, Stream, Take, Tell, sub_seed
+from omnitts_cli.text.phrases import GOOD, ends_before
 from omnitts_cli.text.piece import Break, Piece
 
 if TYPE_CHECKING:
     from omnitts_cli.speech.loop import Loop
 
+LONG, LONGER = 0.6, 0.75  # of the longest piece: from here on a request ends at a clause, or at any phrase
+CLAUSE = 0.45  # what a cut costs before a clause or behind a comma
 ENOUGH_CHARS = 200  # a request of this length ends with the current sentence
 WORD = re.compile(r"\s*\S+\s*|\s+")
 WORD_END = re.compile(r"\S*\Z")  # the unfinished last word
@@ -115,7 +117,7 @@ class LiveStream(Stream):
 
     def _say(self, text: str) -> None:
         """Adds words to the open request, or begins a new one."""
-        if self._chars + len(text) > (self.manner.longest or math.inf):
+        if self._takes_breath(text):
             self._end("none")
         take = self._fed
         if take is None and not text.strip():
@@ -137,6 +139,16 @@ class LiveStream(Stream):
         if self._ended:  # closed in the meantime
             self._loop.cancel(take.name)
         self._fed = take
+
+    def _takes_breath(self, text: str) -> bool:
+        """Whether the open request ends before these words: it would become too long, or a phrase has ended."""
+        longest = self.manner.longest
+        if longest is None or self._fed is None or not text.strip():
+            return False
+        if self._chars + len(text) > longest:
+            return True
+        share = self._chars / longest
+        return share >= LONG and ends_before(self._fed.piece.text[-80:], text) <= (CLAUSE if share < LONGER else GOOD)
 
     def _end(self, gap: Break) -> None:
         """Closes the open request; `gap` is the break after it."""

@@ -1,13 +1,17 @@
 """Words before a full stop that does not end a sentence, by language, in lower case and without spaces.
 
 `titles` never end a sentence: something must follow. `numbered` do not before a number. `common` do
-only before a word that often begins a sentence. `starters` are those words.
+only before a word that often begins a sentence. `starters` are those words. `closing` end one before any capital
+letter, but for the words in `zones`. `suffixes` are titles that may also stand behind a name: then they are
+`common`, and `orders` are verbs that begin a sentence behind them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import KW_ONLY, dataclass, fields
 from functools import cache
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -16,12 +20,24 @@ class Rules:
     numbered: frozenset[str]
     common: frozenset[str]
     starters: frozenset[str]
+    closing: frozenset[str] = frozenset()
+    zones: frozenset[str] = frozenset()
+    suffixes: frozenset[str] = frozenset()
+    orders: frozenset[str] = frozenset()
+    _: KW_ONLY
     ordinals: bool = False  # `3. Mai`: a full stop after a number makes it an ordinal
 
 
-def rules(titles: str, numbered: str, common: str, starters: str, ordinals: bool = False) -> Rules:
-    one, two, three, four = (frozenset(part.lower().split()) for part in (titles, numbered, common, starters))
-    return Rules(one, two, three, four, ordinals)
+NAMES = [field.name for field in fields(Rules)][:-1]  # of the sets of words
+
+
+def rules(titles: str, numbered: str, common: str, starters: str, *more: str, ordinals: bool = False) -> Rules:
+    given = [words(part) for part in (titles, numbered, common, starters, *more)]
+    return Rules(**dict(zip(NAMES, given, strict=False)), ordinals=ordinals)
+
+
+def words(text: str) -> frozenset[str]:
+    return frozenset(text.lower().split())
 
 
 ENGLISH = rules(
@@ -35,6 +51,13 @@ ENGLISH = rules(
     "For From If When While Where What Who Why How But And Or So Then Now However Although After Before Since "
     "Because Yes No Is Are Was Were Do Does Did Can Could Will Would Should Let Please Not One Some Many Most All "
     "Each Every To With",
+    "a.m p.m etc",
+    "EST EDT CST CDT MST MDT PST PDT ET CT MT PT GMT UTC BST CET CEST Eastern Central Mountain Pacific Greenwich "
+    "Monday Tuesday Wednesday Thursday Friday Saturday Sunday January February March April May June July August "
+    "September October November December Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec Mon Tue Wed Thu Fri Sat Sun",
+    "Dr St Sr",
+    "Turn Go Take Bring Come Call See Ask Open Press Send Meet Make Get Give Keep Look Use Try Tell Wait Stop Walk "
+    "Drive Cross Follow Ring",
 )
 GERMAN = rules(
     "Dr Prof Hr Hrn Fr Frl Dipl Ing Mag St Hl z.B d.h u.a u.U o.ä o.a s.o s.u v.a z.T z.Z zz i.d.R i.A u.ä bzw ca "
@@ -93,6 +116,12 @@ RUSSIAN = rules(
     "Кто Где Почему Зачем В Во На По Под Над От До Из За С Со К Ко У О Об После Перед Потом Тогда Здесь Там Сегодня Да "
     "Нет Не Все Всё",
 )
+GERMAN_DATE = re.compile(
+    r"(?:Januar|Februar|März|Mai|Juni|Juli|Oktober|Dezember)\b|(?:April|August|September|November)\b(?= \d)"
+)
+GERMAN_BEFORE = re.compile(r"\b(?:der|dem|des|das|im|vom|zum|zur) \d+$")
+"""What shows that a text of unknown language has a German ordinal: the month behind it, or the article before it."""
+
 BY_LANGUAGE = {
     "en": ENGLISH, "de": GERMAN, "fr": FRENCH, "es": SPANISH, "pt": PORTUGUESE, "it": ITALIAN, "ru": RUSSIAN,
     "zh": ENGLISH, "ja": ENGLISH, "ko": ENGLISH,
@@ -105,9 +134,5 @@ def rules_for(language: str | None) -> Rules:
     if language is not None:
         return BY_LANGUAGE.get(language, ENGLISH)
     every = (ENGLISH, GERMAN, FRENCH, SPANISH, PORTUGUESE, ITALIAN, RUSSIAN)
-    return Rules(
-        frozenset().union(*(known.titles for known in every)),
-        frozenset().union(*(known.numbered for known in every)),
-        frozenset().union(*(known.common for known in every)),
-        frozenset().union(*(known.starters for known in every)),
-    )
+    joined: dict[str, Any] = {name: frozenset().union(*(getattr(known, name) for known in every)) for name in NAMES}
+    return Rules(**joined)

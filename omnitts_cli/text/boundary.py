@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from omnitts_cli.text.abbreviations import Rules
+from omnitts_cli.text.abbreviations import GERMAN_BEFORE, GERMAN_DATE, Rules
 
 STOPS = ".!?…。！？｡．‼⁇⁈⁉"
 FULL_STOPS = "。！？｡‼⁇⁈⁉"  # need no space after them
@@ -21,6 +21,9 @@ CJK = re.compile(
 )
 HIRAGANA = re.compile("[\u3041-\u309f]")
 WORD_BEFORE = re.compile(r"(?:[^\W\d_]{1,4}\.[ -]?){0,4}[\w№º°ª'’-]*$")
+OPENING_TIME = re.compile(
+    r"\W*(?:At|By|Around|About|Before|After|Until|From|Since|Between)(?: \S+){1,3} [ap]\.? ?m", re.IGNORECASE
+)
 LIST_NUMBER = re.compile(r"\s*[(\[]?(?:\d{1,3}|[ivxlcIVXLC]{1,5}|[a-zA-Z])$")
 ROMAN = re.compile(r"[IVXLCDM]+(?=\W)")
 LOOK_BACK = 40
@@ -61,21 +64,56 @@ def abbreviated(before: str, after: str, rules: Rules) -> bool:
     if LIST_NUMBER.fullmatch(before):
         return True  # `1. The first point`
     if last.isdigit():
-        return rules.ordinals and len(last) <= 3 and not starts_sentence(after, rules)
-    candidates = {joined, last.lower()}
+        return len(last) <= 3 and ordinal(tail, after, rules)
+    # the m of p.m. is not the French M.
+    chunk = written.split(" ")[-1].lower()
+    if joined in rules.closing and OPENING_TIME.fullmatch(before):
+        return True  # `At 5 a.m. Mr. Smith left`
+    return of_known_word({joined, chunk}, tail, after, rules) or (
+        ("." in joined or (len(last) == 1 and last.isalpha() and not CJK.match(last)))
+        and not (starts_sentence(after, rules) or joined in rules.closing)
+    )
+
+
+def of_known_word(candidates: set[str], tail: str, after: str, rules: Rules) -> bool:
+    """Whether the word before a full stop is an abbreviation of the language, and its sentence goes on."""
+    if candidates & rules.closing:
+        return not capital(after) or first_word(after).lower() in rules.zones
+    if candidates & rules.suffixes and behind_a_name(tail):
+        return not (starts_sentence(after, rules) or first_word(after).lower() in rules.orders)
     if candidates & rules.titles:
         return True
-    if candidates & rules.numbered and (after[:1].isdigit() or ROMAN.match(after)):
+    if candidates & rules.numbered and (after.lstrip("([#")[:1].isdigit() or ROMAN.match(after)):
         return True
-    if candidates & rules.common or "." in joined:
+    return bool(candidates & rules.common) and not starts_sentence(after, rules)
+
+
+def ordinal(tail: str, after: str, rules: Rules) -> bool:
+    """Whether a number with a full stop is an ordinal, as in German: `am 5. Juni`."""
+    if rules.ordinals:
         return not starts_sentence(after, rules)
-    return len(last) == 1 and last.isalpha() and not CJK.match(last) and not starts_sentence(after, rules)
+    return bool(GERMAN_DATE.match(after)) or (capital(after) and bool(GERMAN_BEFORE.search(tail)))
+
+
+def behind_a_name(tail: str) -> bool:
+    """Whether a capital letter begins the word before the last one, which is not the first of its sentence."""
+    words = tail.split()
+    return len(words) > 2 and words[-2][:1].isupper() and words[-3][-1:] not in STOPS
+
+
+def capital(after: str) -> bool:
+    return first_word(after)[:1].isupper()
+
+
+def first_word(after: str) -> str:
+    word = re.match(r"[^\W\d_]+", after.lstrip(OPENERS))
+    return word[0] if word else ""
 
 
 def starts_sentence(after: str, rules: Rules) -> bool:
     """Whether the next word is one that often begins a sentence."""
-    word = re.match(r"[^\W\d_]+", after.lstrip(OPENERS))
-    if word is None or not word[0][0].isupper():
+    if not capital(after):
         return False
-    initial = len(word[0]) == 1 and after.lstrip(OPENERS)[1:2] == "."
-    return word[0].lower() in rules.starters and not initial
+    word = first_word(after)
+    initial = len(word) == 1 and after.lstrip(OPENERS)[1:2] == "."
+    return word.lower() in rules.starters and not initial

@@ -23,6 +23,7 @@ class Piece:
     paragraph: int = 0
     gap: Break = "none"
     pause_s: float = 0.0
+    goes_on: bool = False  # its sentence continues in the next piece
     written: str = ""  # what subtitles show, where a lexicon or words for numbers have changed the text
 
     @property

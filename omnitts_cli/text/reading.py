@@ -7,6 +7,7 @@ digits and signs themselves, and get the text unchanged unless --normalize is gi
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -15,8 +16,9 @@ from typing import Any, Protocol
 
 from omnitts_cli.errors import Notice, UsageError
 from omnitts_cli.text.clean import has_speech
-from omnitts_cli.text.piece import Piece
-from omnitts_cli.text.split import NEVER_LAST, Splitter
+from omnitts_cli.text.phrases import cuts, spoken_width
+from omnitts_cli.text.piece import Break, Piece
+from omnitts_cli.text.split import SHORT_COLUMNS, Splitter
 
 Read = Callable[[str], str]
 
@@ -29,32 +31,67 @@ def readings(piece: Piece, read: Read | None, longest: int | None) -> list[tuple
     parts = parts_of(piece, longest)
     if read is None:
         return [(part, part.text) for part in parts]
-    return [reading for part in parts for reading in read_part(part, read, longest)]
-
-
-def parts_of(piece: Piece, longest: int | None) -> list[Piece]:
-    """The piece in parts of at most `longest` letters."""
-    if longest is None or len(piece.text) <= longest:
-        return [piece]
-    splitter = Splitter(largest=longest, pauses=False)
-    parts = [part for part in splitter.feed(piece.text) + splitter.flush() if part.speech]
-    # a sentence keeps its closing marks together, and only they may lie beyond
-    parts = without_short_end([replace(part, text=part.text[:longest]) for part in parts], longest)
-    texts = [part.text for part in parts]
-    written = shares(piece.written, texts) if piece.written else [""] * len(parts)
+    found = [reading for part in parts for reading in read_part(part, read, longest)]
+    ends = [part.gap != "none" for part, _ in found[1:]] + [not piece.goes_on]
     return [
-        replace(piece, text=text, written=own, gap=part.gap if n else piece.gap)
-        for n, (part, text, own) in enumerate(zip(parts, texts, written, strict=True))
+        (part, in_its_sentence(part.text, text, begins=n == 0 or ends[n - 1], ends=ends[n]))
+        for n, (part, text) in enumerate(found)
     ]
 
 
-def without_short_end(parts: list[Piece], longest: int) -> list[Piece]:
-    """The parts, with the last two divided evenly if the last would be a few words of the same sentence."""
-    if len(parts) < 2 or parts[-1].gap != "none" or len(parts[-1].text) >= longest / 4:
-        return parts
-    joined = replace(parts[-2], text=f"{parts[-2].text} {parts[-1].text}")
-    halves = min(halves_of(joined), key=lambda two: cost_of_cut(*(half.text for half in two)), default=())
-    return [*parts[:-2], *halves] if halves and max(len(half.text) for half in halves) <= longest else parts
+def in_its_sentence(written: str, text: str, *, begins: bool, ends: bool) -> str:
+    """A part of a sentence is not closed like a sentence, and a later part begins as it was written."""
+    if not begins and written[:1].islower():
+        text = text[:1].lower() + text[1:]
+    return f"{text[:-1]}," if not ends and text.endswith(".") else text
+
+
+def parts_of(piece: Piece, longest: int | None) -> list[Piece]:
+    """The piece in parts of at most `longest` letters: its sentences, and the phrases of a sentence that is longer."""
+    if longest is None or len(piece.text) <= longest:
+        return [piece]
+    parts: list[tuple[str, Break]] = []
+    for text, gap in sentences(piece.text, longest):
+        phrases = at_places(text, cuts(text, longest)) if len(text) > longest else [text]
+        for n, phrase in enumerate(phrases):
+            parts += cut_hard(phrase, "none" if n else gap, longest)
+    return divided(piece, parts)
+
+
+def sentences(text: str, longest: int) -> Iterator[tuple[str, Break]]:
+    """The sentences, each with the break before it; a short one goes with the next unless both are too long."""
+    for short in (SHORT_COLUMNS, 0):
+        splitter = Splitter(largest=len(text) + 1, short=short, pauses=False)
+        found = [(part.text, part.gap) for part in splitter.feed(text) + splitter.flush() if part.speech]
+        if all(len(sentence) <= longest for sentence, _ in found):
+            break
+    yield from found
+
+
+def cut_hard(text: str, gap: Break, longest: int) -> list[tuple[str, Break]]:
+    """A phrase that has too few spaces, in parts as long as they may be."""
+    if len(text) <= longest:
+        return [(text, gap)]
+    splitter = Splitter(largest=longest, pauses=False)
+    parts = [part for part in splitter.feed(text) + splitter.flush() if part.speech]
+    # a sentence keeps its closing marks together, and only they may lie beyond
+    return [(part.text[:longest], part.gap if n else gap) for n, part in enumerate(parts)]
+
+
+def divided(piece: Piece, parts: Sequence[tuple[str, Break]]) -> list[Piece]:
+    """The piece in parts, each with its share of what was written; the first keeps the break before the piece."""
+    texts = [text for text, _ in parts]
+    written = shares(piece.written, texts) if piece.written else [""] * len(texts)
+    return [
+        replace(piece, text=text, written=own, gap=gap if n else piece.gap)
+        for n, ((text, gap), own) in enumerate(zip(parts, written, strict=True))
+    ]
+
+
+def at_places(text: str, places: Sequence[int]) -> list[str]:
+    """The text cut at spaces."""
+    bounds = [-1, *places, len(text)]
+    return [text[start + 1 : end] for start, end in itertools.pairwise(bounds)]
 
 
 def read_part(piece: Piece, read: Read, longest: int | None) -> list[tuple[Piece, str]]:
@@ -69,36 +106,16 @@ def cut_again(piece: Piece, text: str, read: Read, longest: int) -> list[tuple[P
     """Between two written words, so that a number is not cut; but inside a number that is nearly the whole piece."""
     if len(text) <= longest:
         return [(piece, text)]
-    cuts = [[(half, read(half.text)) for half in halves] for halves in halves_of(piece)]
-    cuts = [cut for cut in cuts if min(len(words) for _, words in cut) >= longest / 6]
-    if cuts:
-        best = min(cuts, key=lambda cut: cost_of_cut(*(words for _, words in cut)))
-        return [reading for half, words in best for reading in cut_again(half, words, read, longest)]
+    grown = len(text) / max(1, sum(spoken_width(word) + 1 for word in piece.text.split()))
+    places = cuts(piece.text, max(1, int(longest / grown)))
+    texts = [text for text in at_places(piece.text, places) if has_speech(text)]
+    made = [(part, read(part.text)) for part in divided(piece, [(text, "none") for text in texts])]
+    if len(made) > 1 and min(len(words) for _, words in made) >= longest / 6:
+        return [reading for part, words in made for reading in cut_again(part, words, read, longest)]
     if len(text) <= longest * GROWTH:
         return [(piece, text)]
     parts = parts_of(replace(piece, text=text, written=piece.as_written), longest)
     return [(part, read(part.text)) for part in parts]
-
-
-def halves_of(piece: Piece) -> Iterator[tuple[Piece, Piece]]:
-    """The piece cut in two at each space between two words, but not between the digits of a number like 10 000."""
-    text = piece.text
-    for place in (space.start() for space in re.finditer(r" (?<!\d )| (?!\d{3}(?!\d))", text)):
-        if not (has_speech(text[:place]) and has_speech(text[place:])):
-            continue
-        halves = [text[:place], text[place + 1 :]]
-        written = shares(piece.written, halves) if piece.written else ["", ""]
-        first, second = (replace(piece, text=half, written=own) for half, own in zip(halves, written, strict=True))
-        yield first, replace(second, gap="none")
-
-
-def cost_of_cut(first: str, second: str) -> float:
-    """How bad a cut is: 0 in the middle, 1 at the ends; less after a comma, more after a word like "the" or "of"."""
-    cost = abs(len(first) - len(second)) / (len(first) + len(second))
-    last = first.rsplit(None, 1)[-1].lower()
-    if last.rstrip(".").endswith((",", ";", ":", "，", "；", "：")):
-        return cost - 0.5
-    return cost + 0.5 * (last.rstrip(".") in NEVER_LAST)
 
 
 def shares(written: str, parts: Sequence[str]) -> list[str]:

@@ -14,6 +14,7 @@ from omnitts_cli.text.abbreviations import rules_for
 from omnitts_cli.text.boundary import CJK, CLOSERS, GERMAN_CLOSERS, STOPS, WIDE, ends_sentence
 from omnitts_cli.text.clean import has_speech
 from omnitts_cli.text.language import detect
+from omnitts_cli.text.phrases import best_place
 from omnitts_cli.text.piece import Break, Piece
 
 Mode = Literal["auto", "line", "paragraph", "none"]
@@ -44,7 +45,7 @@ WHOLE_WORD = re.compile(r"\W*\w+\W")
 LIST_ITEM = re.compile(r"[ \t]*(?:[-*•–—+>]|\d{1,3}[.)])[ \t]")
 LIST_ITEM_LONGEST = 40
 HEAD_IS_KNOWN = re.compile(r"\n|\S[ \t]+\S")
-BETTER_CUTS = (re.compile("[;；:：—–](?=[ \n]|[^ -~])|[；：]"), re.compile("[,，、､](?! ?\\d)"), re.compile("[ \n]"))
+BETTER_CUTS = (re.compile("[;；:：—–](?=[ \n]|[^ -~])|[；：]"), re.compile("[,，、､](?! ?\\d)"))
 ENTRY_STARTS = {
     "hash": re.compile(r"(?=[a-f]*\d)[0-9a-f]{7,40}\Z"),
     "number": re.compile(r"[\[(]?\d"),
@@ -299,16 +300,16 @@ class Splitter:
         if self._soft > self._start:
             self._close(self._soft, "sentence")
             return
-        self._close(best_cut(self._text, self._start, limit), "none")
+        self._close(best_cut(self._text, self._start, limit), "none", goes_on=True)
 
-    def _close(self, end: int, gap: Break) -> None:
+    def _close(self, end: int, gap: Break, goes_on: bool = False) -> None:
         """Ends the open piece at `end`; `gap` is the break in front of the next one."""
         raw = self._text[self._start : end]
         text = spoken_form(raw, self.mode)
         if has_speech(text):
             left = self._base + self._start + len(raw) - len(raw.lstrip())
             right = self._base + self._start + len(raw.rstrip())
-            self._ready.append(Piece(text, left, right, self._paragraph, self._gap))
+            self._ready.append(Piece(text, left, right, self._paragraph, self._gap, goes_on=goes_on))
             self._gap, self._spoken = gap, True
         elif self._gap == "none" or gap == "paragraph":
             self._gap = gap if self._spoken else "none"
@@ -359,13 +360,13 @@ def columns(text: str, start: int, end: int) -> int:
 
 
 def best_cut(text: str, start: int, limit: int) -> int:
-    """The place to cut an over-long sentence: after a semicolon, else a comma, else at a space, else at the limit."""
+    """The place to cut an over-long sentence: after a semicolon, else a comma, else a phrase, else at the limit."""
     half = start + (limit - start) // 2
     for better in BETTER_CUTS:
         places = [found.end() for found in better.finditer(text, half, limit)]
         if places:
             return places[-1]
-    return limit
+    return half + place if (place := best_place(text[half:limit])) else limit
 
 
 def spoken_form(raw: str, mode: Mode) -> str:

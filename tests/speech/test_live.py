@@ -63,6 +63,15 @@ def test_a_request_is_never_more_than_the_model_says_in_one_go() -> None:
         assert len(fed) > 5 and all(len(one) <= 60 and one.endswith((" ", ".")) for one in fed)
 
 
+def test_a_request_ends_with_a_phrase_whatever_pieces_the_text_comes_in() -> None:
+    text = "The bank left its rate where it was, and said that it still expects to cut it twice before the year ends."
+    _, _, fed = spoken(iter([text]), longest=60)
+    assert "".join(fed) == text and [one.split()[0] for one in fed[1:]] == ["and", "before"]
+    assert not any(one.rstrip().endswith(".") for one in fed[:-1])
+    for size in (1, 3, 11):
+        assert spoken((text[at : at + size] for at in range(0, len(text), size)), longest=60)[2] == fed
+
+
 def test_a_broken_text_ends_it_with_its_error() -> None:
     def texts() -> Iterator[str]:
         yield "Hello there. "

@@ -87,7 +87,7 @@ def _read() -> Any:
 def heard(text: str) -> str:
     """What the built-in model is given, " / " between sentences."""
     said = ""
-    for piece in pieces_of_text(text, TextOptions(language="en")):
+    for piece in pieces_of_text(text, TextOptions()):
         for _, part in readings(piece, _read(), LONGEST):
             said += " " + INITIAL.sub(r"\1", part)
     return " / ".join(part.strip() for part in END.split(said) if re.search(r"\w", part))

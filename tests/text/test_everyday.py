@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 from everyday import Line, cuts_of, expanded, is_right, known_wrong, lines_of, phrases, tell, wrong_lines
 
-AT_A_PHRASE = 0.57
+AT_A_PHRASE = 0.96
 """Of the cuts inside long sentences, how many stand at a phrase's border. May only rise."""
 
 
 @pytest.mark.parametrize(("table", "least"), [("newcomer", 170), ("lines", 900)])
 def test_lines_are_read_as_the_tables_say(table: str, least: int) -> None:
-    """A line that is mended leaves the list of the wrong ones: `python tests/support/everyday.py -w` writes it."""
+    """No line but those of the list is wrong. `python tests/support/everyday.py -w` writes the list again."""
     lines, wrong = lines_of(table), wrong_lines(table)
     tell(f"{table}: {len(lines) - len(wrong)} of {len(lines)} lines are read right")
     assert len(lines) >= least and len({line.text for line in lines}) == len(lines)
     assert [(line.text, said) for line, said in wrong if line.text not in known_wrong(table)] == []
-    assert [text for text in known_wrong(table) if text not in {line.text for line, _ in wrong}] == []
+    mended = [text for text in known_wrong(table) if text not in {line.text for line, _ in wrong}]
+    if mended:
+        warnings.warn(f"no longer wrong: {mended}", stacklevel=1)
 
 
 def test_long_sentences_are_cut_at_phrases() -> None:

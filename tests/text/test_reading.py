@@ -42,7 +42,7 @@ def test_what_words_made_too_long_is_cut_again() -> None:
     assert len(parts) > 3 and [part.gap for part, _ in parts] == ["paragraph"] + ["none"] * (len(parts) - 1)
     assert all(len(text) <= 112 for _, text in parts)
     assert " ".join(part.as_written for part, _ in parts) == piece.text
-    assert " ".join(text.rstrip(".") for _, text in parts).lower() == plain_letters(piece.text).rstrip(".").lower()
+    assert " ".join(text.rstrip(".,") for _, text in parts).lower() == plain_letters(piece.text).rstrip(".").lower()
     assert readings(piece, None, 110) == [(piece, piece.text)]
     assert len(readings(piece, plain_letters, None)) == 1
     short = Piece("All 5 of them.", 0, 14)
@@ -106,3 +106,24 @@ def test_nothing_is_lost_and_nothing_is_too_long(text: str, longest: int) -> Non
     assert [c for c in kept if c.isalnum()] == [c for c in text if c.isalnum()]
     for _, read in readings(Piece(text, 0, len(text)), str.upper, longest):
         assert len(read) <= longest * GROWTH
+
+
+def test_a_part_that_goes_on_is_not_closed_like_a_sentence() -> None:
+    text = (
+        "The central bank left its main rate unchanged on Thursday and signaled that it still expects to cut its main "
+        "rate twice this year, although prices rise. It was late."
+    )
+    (piece, last) = pieces_of_text(text)
+    found = [words for _, words in readings(piece, plain_letters, 110)]
+    assert len(found) == 2 and found[0].endswith(",") and found[1].endswith("although prices rise.")
+    assert found[1][0].islower() and [words for _, words in readings(last, plain_letters, 110)] == ["It was late."]
+    unfinished = replace(piece, goes_on=True)
+    assert [words for _, words in readings(unfinished, plain_letters, 110)][-1].endswith("although prices rise,")
+    several = readings(Piece(text, 0, len(text)), plain_letters, 110)
+    assert [words[-1] for _, words in several] == [",", ".", "."]
+
+
+def test_a_mark_that_is_said_stays_at_a_cut() -> None:
+    text = '"Will nobody ever tell me the truth about it?" asked the old woman who had come in from the garden.'
+    found = readings(Piece(text, 0, len(text)), plain_letters, 80)
+    assert [words[-1] for _, words in found] == ["?", "."]

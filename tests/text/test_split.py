@@ -381,3 +381,36 @@ def test_ten_megabytes_start_at_once_and_memory_is_flat(name: str) -> None:
 def test_time_grows_with_the_text_alone(name: str) -> None:
     text = BIG[name]
     grows_linearly(lambda count: list(split(in_blocks(text[:count]))), len(text) // 80, len(text) // 8)
+
+
+@pytest.mark.parametrize("language", [None, "en"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        "Mr. Smith arrived at 5 p.m.|He left at 6 p.m.|Bring wine.",
+        "The call is at 9 a.m. Pacific time on the first of the month.",
+        "He moved to the U.S.|He likes it there, he says.",
+        "She has a Ph.D.|He has an M.D. from there.|They argue a lot.",
+        "John Smith Sr.|He was quite old.",
+        "John Smith Sr. was quite old, and Sr. Garcia too.",
+        "I live on Elm Dr.|She left Main St.|Turn left, she said.",
+        "I asked Dr. Turner and St. Paul.",
+        "We see it in Eq. (4) and Fig. [2] of the paper.",
+        "We sell pens, paper, etc.|Come in and see us.",
+    ],
+)
+def test_a_short_form_ends_a_sentence_where_the_next_word_says_so(language: str | None, case: str) -> None:
+    assert sentences(case.replace("|", " "), language) == case.split("|")
+
+
+@pytest.mark.parametrize("language", [None, "de"])
+def test_a_german_date_is_not_cut_in_a_text_of_unknown_language(language: str | None) -> None:
+    for text in ("Wir kommen am 5. Juni nach Hause.", "Es war im 19. Jahrhundert so gewesen."):
+        assert sentences(text, language) == [text]
+
+
+def test_a_long_sentence_is_cut_before_a_phrase_and_says_that_it_goes_on() -> None:
+    long = "It was the custom of the house that nobody spoke at the table " * 8
+    pieces = list(split(long + "and that was all."))
+    assert [piece.goes_on for piece in pieces] == [True, False]
+    assert pieces[1].text.startswith("that nobody")
