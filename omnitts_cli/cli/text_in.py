@@ -264,7 +264,9 @@ def rehearse(script: Script, model: str, variant: str, text: TextIn) -> None:
         if piece is None:
             continue
         if number == 0 and piece.speech:
-            read = reader(text.normalize, detect(piece.text).language, known)
+            read = reader(
+                text.normalize, detect(piece.text).language, known, unreadable=text.unreadable, tell=console.notice
+            )
         for part, spoken in readings(piece, read, None if text.split == "none" else known.longest_piece):
             expected = part.pause_s or estimated_s(spoken)
             number, seconds = number + 1, seconds + expected

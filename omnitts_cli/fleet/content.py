@@ -30,7 +30,7 @@ SOUND = 1
 
 KNOWN_VOICES = 1 << 16
 WHOLE_BYTES, BLOCKS, BLOCK_BYTES = 64 << 20, 256, 1 << 16  # larger weights: only blocks are hashed
-SHARED_TEXT = ("split", "sentence_gap", "paragraph_gap", "normalize", "encoding")
+SHARED_TEXT = ("split", "sentence_gap", "paragraph_gap", "normalize", "unreadable", "encoding")
 SHARED_SPEECH = (
     "volume", "loudness", "temperature", "top_p", "top_k", "repetition_penalty", "text_mode", "max_seconds", "retries",
 )  # fmt: skip

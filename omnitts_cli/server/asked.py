@@ -17,7 +17,7 @@ from omnitts_cli.text.language import language_code
 
 SPEECH = ("speed", "seed", "temperature", "top_k", "top_p", "repetition_penalty", "loudness", "volume", "retries",
           "text_mode", "safe")  # fmt: skip
-TEXT = ("split", "normalize", "sentence_gap", "paragraph_gap", "input_format")
+TEXT = ("split", "normalize", "unreadable", "sentence_gap", "paragraph_gap", "input_format")
 WITHOUT_LENGTH = ("flac",)
 """Formats whose common readers need the length in the header, which a stream cannot have: whole unless streaming is
 asked for."""

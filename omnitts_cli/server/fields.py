@@ -234,8 +234,8 @@ FIELDS: tuple[Field, ...] = (
     Field("ignore_eos", "", USED, SWITCH, "with `max_new_tokens`: that length"),
     Field("lexicon", "", USED, Kind("an object of words and spoken forms", str, is_lexicon)),
     *(Field(name, "", USED, OURS[name], "as the option") for name in (
-        "loudness", "volume", "split", "normalize", "sentence_gap", "paragraph_gap", "input_format", "retries",
-        "text_mode", "safe")),
+        "loudness", "volume", "split", "normalize", "unreadable", "sentence_gap", "paragraph_gap", "input_format",
+        "retries", "text_mode", "safe")),
     Field("prepared", "", USED, SWITCH, "for `--via`"),
     Field("urgent", "", USED, SWITCH, "for `--via`"),
 )  # fmt: skip

@@ -98,6 +98,16 @@ class TextIn:
             project=True,
         ),
     ] = None
+    unreadable: Annotated[
+        str,
+        for_text(
+            "--unreadable",
+            one_of("skip", "spell", "fail"),
+            "Words in letters that the model cannot read: leave out, spell or refuse.",
+            preset=True,
+            project=True,
+        ),
+    ] = "skip"
 
 
 @dataclass(frozen=True)

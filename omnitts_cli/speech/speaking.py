@@ -21,12 +21,13 @@ import numpy as np
 
 from omnitts_cli.audio.chunk import Stopped
 from omnitts_cli.audio.tape import Tape
-from omnitts_cli.errors import GuardError, Notice
+from omnitts_cli.errors import GuardError, Notice, TextError
 from omnitts_cli.request import Failed, Request
 from omnitts_cli.speech.clip import Chunk, Clip, join
 from omnitts_cli.speech.loop import BULK, FIRST_SOUND, STREAMING, require_process
 from omnitts_cli.text.reading import Read, readings
 from omnitts_cli.text.subtitles import Sentence, joined
+from omnitts_cli.text.unreadable import HINT
 
 if TYPE_CHECKING:
     from omnitts_cli.speech.loop import Loop
@@ -136,6 +137,7 @@ class Stream:
         self._post = self._news.put if notify is None else notifying(self._news.put, notify)
         self._ended = False
         self._process = os.getpid()
+        self._unsaid = ""  # the first piece of which the model could read nothing
         script.notify = self._wake
         self._chunks = self._made()
         self._admit()
@@ -236,6 +238,8 @@ class Stream:
                 if self.account.first_sound_s is None and samples.size:
                     self.account.first_sound_s = time.perf_counter() - self.account.began
                 yield Chunk(samples, self.sample_rate, sentence)
+        if self._unsaid and self.complete and not self.account.pieces:
+            raise TextError(f"nothing to speak: the model can read none of it: '{self._unsaid[:60]}'", hint=HINT)
 
     def take_news(self) -> None:
         """Takes what the engine has made so far."""
@@ -282,6 +286,7 @@ class Stream:
             took = True
             for part, text in readings(piece, self.manner.read, self.manner.longest):
                 self._take(part, text)
+                self._unsaid = self._unsaid or (part.text if part.speech and not text else "")
             self.account.chars += len(piece.text)
         return took
 

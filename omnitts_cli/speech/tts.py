@@ -176,8 +176,8 @@ class TTS:
         """Returns the speech of a text of any length as one Clip. Sentences are checked, and retried if necessary.
 
         Options, as in `omnitts say --help-all`: language, style, speed, volume, loudness, temperature, top_p, top_k,
-        repetition_penalty, input_format, encoding, split, sentence_gap, paragraph_gap, lexicon, normalize, text_mode,
-        max_frames, max_seconds, retries, safe.
+        repetition_penalty, input_format, encoding, split, sentence_gap, paragraph_gap, lexicon, normalize, unreadable,
+        text_mode, max_frames, max_seconds, retries, safe.
         """
         how, speech = self._options(seed, options)
         clip = self._stream(text, voice, how, speech, tell, safe=True, urgent=False).clip()
@@ -319,7 +319,7 @@ class TTS:
             safe=safe if speech.safe is None else speech.safe,
             longest=None if text.split == "none" else model.longest_piece,
             spoken_well=model.longest_piece,
-            read=reader(text.normalize, code, model, parts=live, tell=report),
+            read=reader(text.normalize, code, model, parts=live, unreadable=text.unreadable, tell=report),
             **given,
         )
         if live:

@@ -165,11 +165,17 @@ def language_of(
 ) -> tuple[str | None, str | None]:
     """The model's name for the language, or None to let the model choose; and the code of the text's language.
 
-    Only `detect` passes the detected language on; but with `auto` too, a language that the model lacks is refused.
+    Only `detect` passes the detected language on; but with `auto` too, a language that the model lacks is refused,
+    unless it reads plain letters: then it speaks what it can read.
     """
     if code in ("auto", "detect"):
         seen = looks_like(script, tell, patient=code == "detect")
         if seen is None:
+            return None, None
+        if code == "auto" and model.plain_letters and LANGUAGES[seen] not in model.languages:
+            only = ", ".join(map(str.title, model.languages))
+            what = f"the text looks like {LANGUAGES[seen].title()}; {model.name} reads it as {only}"
+            tell(Notice(what, hint="-m 0.6b   or   -m 1.7b"))
             return None, None
         refuse_foreign(LANGUAGES[seen], model, detected=True)
         return (LANGUAGES[seen] if code == "detect" else None), seen

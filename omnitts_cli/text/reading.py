@@ -19,6 +19,7 @@ from omnitts_cli.text.clean import has_speech
 from omnitts_cli.text.phrases import cuts, spoken_width
 from omnitts_cli.text.piece import Break, Piece
 from omnitts_cli.text.split import SHORT_COLUMNS, Splitter
+from omnitts_cli.text.unreadable import Unreadable
 
 Read = Callable[[str], str]
 
@@ -174,22 +175,31 @@ def reader(
     model: Reads,
     *,
     parts: bool = False,
+    unreadable: str = "skip",
     tell: Callable[[Notice], None] = lambda notice: None,
 ) -> Read | None:
     """The normaliser for this model; None: text stays as it is. `language`: a code, or None if it is unknown.
 
-    With `parts`, texts may be parts of sentences.
+    With `parts`, texts may be parts of sentences. `unreadable`: what becomes of words in letters that it cannot read.
     """
-    if wanted is False or not (wanted or model.plain_letters):
-        return None
     if model.plain_letters:
-        from omnitts_cli.text.spell_out import plain_letters, plain_part
-
-        return plain_part if parts else plain_letters
+        return in_plain_letters(wanted is False, Unreadable(unreadable, tell), parts)
+    if not wanted:
+        return None
     if language is None:
         what = "--normalize: cannot detect the language of the text; reading numbers in English (set it with -l)"
         tell(Notice(what, plain=True))
     return normaliser(language or "en")
+
+
+def in_plain_letters(only: bool, readable: Unreadable, parts: bool) -> Read:
+    """The reader of a model of plain letters; `only`: numbers and signs are left to it."""
+    if only:
+        return readable
+    from omnitts_cli.text.spell_out import plain_letters, plain_part
+
+    read = plain_part if parts else plain_letters
+    return lambda text: read(readable(text))
 
 
 def normaliser(language: str) -> Read:

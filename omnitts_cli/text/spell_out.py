@@ -11,9 +11,9 @@ import html
 import re
 import unicodedata
 
-from omnitts_cli.errors import TextError
 from omnitts_cli.text.spoken import amounts, codes, dates, files, measures, places, short_forms, signs, units
 from omnitts_cli.text.spoken.rules import Rules
+from omnitts_cli.text.unreadable import GREEK, Unreadable
 
 SIGNS = {
     "&": "and", "@": "at", "+": "plus", "=": "equals", "×": "times", "÷": "divided by", "<": "less than",
@@ -95,16 +95,17 @@ MEASURED_UNIT = re.compile(rf"(?:\d ?|/|per |\A|\s)(?:{units.UNIT})\Z")
 FOLDED = str.maketrans({
     "’": "'", "‘": "'", "ʼ": "'", "´": "'", "`": "", "…": "...", "ß": "ss", "ẞ": "SS", "æ": "ae", "Æ": "Ae", "œ": "oe",
     "Œ": "Oe", "ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D", "ð": "th", "Ð": "Th", "þ": "th", "Þ": "Th",
-    "ı": "i", "ĳ": "ij", ";": ",", ":": ",", "(": ",", ")": ",", "[": ",", "]": ",", "{": ",", "}": ",", "—": ",",
-    "–": ",", "―": ",", "|": ",", "•": ",", "_": " ", "/": " slash ", "\\": " backslash ", "¿": "", "¡": "",
+    "ı": "i", "ĳ": "ij", "µ": "μ", ";": ",", ":": ",", "(": ",", ")": ",", "[": ",", "]": ",", "{": ",", "}": ",",
+    "—": ",", "–": ",", "―": ",", "|": ",", "•": ",", "_": " ", "/": " slash ", "\\": " backslash ", "¿": "", "¡": "",
 })  # fmt: skip
 SIGN = re.compile("[" + re.escape("".join(SIGNS)) + "]")
-GREEK = re.compile(r"(?<![\u0370-\u03ff])[\u0391-\u03c9](?![\u0370-\u03ff])")
 INITIALS = re.compile(r"\b(?:[A-Za-z]\.){2,}")
 UNREAD = re.compile(r"[^A-Za-z ,.!?'-]+")
 LOOSE_HYPHEN = re.compile(r"(?<![A-Za-z])-|-(?![A-Za-z])")
 RUN = re.compile(r" ?[,.!?](?:[ ,.!?]*[,.!?])?")
-SHOWN_LETTERS = 12
+
+
+refuse_foreign = Unreadable("fail")
 
 
 def plain_letters(text: str) -> str:
@@ -121,12 +122,11 @@ def plain_letters(text: str) -> str:
 
 def plain_part(text: str) -> str:
     """The same for a part of a sentence, whose ends touch other parts."""
-    text = spell_out(text).translate(FOLDED)
+    text = spell_out(refuse_foreign(text)).translate(FOLDED)
     text = INITIALS.sub(lambda found: found[0].replace(".", " ").rstrip() + "." * (found.end() == len(text)), text)
     text = GREEK.sub(lambda found: f" {unicodedata.name(found[0], ' ').split()[-1].lower()} ", text)
     text = SIGN.sub(lambda found: f" {SIGNS[found[0]]} ", text)
     text = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
-    refuse_foreign(text)
     text = LOOSE_HYPHEN.sub(" ", UNREAD.sub(" ", text))
     text = RUN.sub(lambda found: strongest(found[0]), re.sub(r"\s+", " ", text))
     return re.sub(r"([,.!?])(?=[A-Za-z'])", r"\1 ", text)
@@ -135,14 +135,3 @@ def plain_part(text: str) -> str:
 def strongest(run: str) -> str:
     """Of marks in a row the one that counts."""
     return next(mark for mark in "?!.," if mark in run)
-
-
-def refuse_foreign(text: str) -> None:
-    foreign = [c for c in text if c.isalpha() and not c.isascii()]
-    if foreign:
-        shown = "".join(dict.fromkeys(foreign))[:SHOWN_LETTERS]
-        raise TextError(
-            f"this model reads Latin letters only; cannot read '{shown}'",
-            cause=f'text "{text[:60]}"',
-            hint="-m 0.6b   or -m 1.7b (ten languages), or --lexicon FILE with English spellings",
-        )

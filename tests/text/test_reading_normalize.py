@@ -25,7 +25,8 @@ LARGE: Any = SimpleNamespace(plain_letters=False)
 def test_a_model_of_plain_letters_gets_them() -> None:
     read = reader(None, None, PLAIN)
     assert read is not None and read("It is 5 o'clock — now") == "It is five o'clock, now."
-    assert reader(False, "en", PLAIN) is None
+    as_it_is = reader(False, "en", PLAIN)
+    assert as_it_is is not None and as_it_is("5 — “now” 京") == "5 — “now”  "
     parts = reader(None, None, PLAIN, parts=True)
     assert parts is not None and parts(" 5 o'clock ") == " five o'clock "
 
