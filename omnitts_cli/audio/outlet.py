@@ -34,6 +34,24 @@ class Outlet:
         self.sent = 0  # bytes written
         self._base = file.tell() if self.seekable else 0  # type: ignore[union-attr]
         self._position = 0
+        self._held: bytearray | None = None
+
+    def hold(self) -> None:
+        """On a pipe, keeps what is written until `release`, so that it leaves in one write."""
+        if not self.seekable:
+            self._held = bytearray()
+
+    def release(self, at_least: int = 0) -> None:
+        """Writes what is held if it is enough; from then on, everything is written at once."""
+        held = self._held
+        if held is None or len(held) < at_least:
+            return
+        self._held = None
+        try:
+            self._write_all(memoryview(bytes(held)))
+        except BaseException as error:
+            self.error = error
+        self.check()
 
     def write(self, data: bytes) -> int:
         """Writes all of `data` at the current position."""
@@ -51,6 +69,9 @@ class Outlet:
         return size
 
     def _write_all(self, rest: memoryview) -> None:
+        if self._held is not None:
+            self._held += rest
+            return
         while rest:
             count = self.file.write(rest)  # type: ignore[arg-type]
             if count is None:  # a non-blocking pipe that is full

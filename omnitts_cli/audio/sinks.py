@@ -159,9 +159,14 @@ class FileSink(BaseSink):
         return self._target
 
 
+FIRST_BYTES = 512
+"""sox finds the format in the first read of a pipe, which has to have 256 bytes: more than most headers."""
+
+
 class PipeSink(BaseSink):
     """Standard output, or any open file: a pipe, a socket, a file object. Every block leaves at once.
 
+    The header leaves together with the first sound.
     The caller keeps the file. BrokenPipeError passes through: it becomes an exit code, not an error.
     """
 
@@ -171,19 +176,21 @@ class PipeSink(BaseSink):
         super().__init__()
         refuse_terminal(file)
         self.notices.extend(form.notices)
-        self._file = file
-        self._track: Track | None = Track(Outlet(file, name), form, source_rate)
-        self._flush()
+        self._file, self._outlet = file, Outlet(file, name)
+        self._outlet.hold()
+        self._track: Track | None = Track(self._outlet, form, source_rate)
 
     def write(self, samples: np.ndarray) -> None:
         assert self._track is not None, "this sink was closed before"
         self._track.write(samples)
+        self._outlet.release(FIRST_BYTES)
         self._flush()
 
     def finish(self) -> None:
         track, self._track = self._track, None
         assert track is not None, "this sink was closed before"
         track.close()
+        self._outlet.release()
         if track.encoder.notice:
             self.notices.append(track.encoder.notice)
         self._flush()

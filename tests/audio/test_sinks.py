@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import pty
+import shutil
 import signal
 import subprocess
 import sys
@@ -255,11 +256,54 @@ def test_a_slow_reader_slows_the_writer_and_nothing_is_stored() -> None:
     assert len(got) == 44 + 5 * 48000
 
 
+@pytest.mark.parametrize("name", ["wav", "flac", "raw"])
+def test_the_header_and_the_first_sound_leave_in_one_write(name: str) -> None:
+    """sox finds the format in what the first read of a pipe returns."""
+    read, write = os.pipe()
+    with open(write, "wb", buffering=0) as file, open(read, "rb", buffering=0) as reader:
+        os.set_blocking(read, False)
+        sink = PipeSink(file, choose_format(None, name))
+        assert reader.read(100) is None, "nothing has been said yet"
+        first = b""
+        while not first:
+            sink.write(TONE[:1920])
+            first = reader.read(1 << 16) or b""
+        assert len(first) >= 256
+        assert first.startswith({"wav": b"RIFF", "flac": b"fLaC", "raw": b""}[name])
+
+
+def test_a_pipe_without_sound_gets_the_header() -> None:
+    read, write = os.pipe()
+    with open(write, "wb", buffering=0) as file:
+        PipeSink(file, WAV).finish()
+    with open(read, "rb") as reader:
+        data = reader.read()
+    assert len(data) == 44 and data.startswith(b"RIFF")
+
+
+@pytest.mark.skipif(not shutil.which("sox"), reason="sox is not installed")
+@pytest.mark.parametrize("name", ["wav", "flac"])
+@pytest.mark.parametrize("more", [0, 24000])
+def test_sox_reads_a_pipe_without_being_told_the_format(tmp_path: Path, name: str, more: int) -> None:
+    sox = subprocess.Popen(["sox", "-", tmp_path / "out.wav"], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert sox.stdin is not None and sox.stderr is not None
+    raw = open(sox.stdin.fileno(), "wb", buffering=0, closefd=False)
+    sink = PipeSink(raw, choose_format(None, name))
+    time.sleep(0.3)  # a model is loading; sox is waiting
+    sink.write(TONE[:1920])
+    sink.write(TONE[:more])
+    sink.finish()
+    sox.stdin.close()
+    assert sox.wait(30) == 0, sox.stderr.read()
+    sox.stderr.close()
+    assert soundfile.info(tmp_path / "out.wav").frames == 1920 + more
+
+
 def test_standard_output_that_is_full() -> None:
     if not os.path.exists("/dev/full"):
         pytest.skip("no /dev/full here")
     with open("/dev/full", "wb", buffering=0) as file, pytest.raises(OutputError, match="no space left"):
-        PipeSink(file, WAV)
+        PipeSink(file, WAV).write(TONE)
 
 
 def test_a_terminal_is_refused() -> None:
