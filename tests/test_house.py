@@ -71,7 +71,7 @@ def tree_of(path: Path) -> ast.Module:
 
 
 def tracked(*patterns: str, added: bool = True) -> list[Path]:
-    """Files that git knows, and with `added` those that it would add; a stray build folder is nobody's business here."""
+    """Files that git knows, and with `added` those that it would add; stray build folders do not matter."""
     new = ["--others", "--exclude-standard"] if added else []
     command = ["git", "ls-files", "--cached", *new, "-z", "--", *patterns]
     done = subprocess.run(command, cwd=HOUSE, capture_output=True, check=False)

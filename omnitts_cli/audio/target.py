@@ -211,6 +211,12 @@ def free_name(folder: Path, stem: str = "speech", suffix: str = ".wav") -> Path:
         number += 1
 
 
+def without_separators(title: str) -> str:
+    """A title as a part of a file name on any file system: at most 100 bytes, no characters with a meaning there."""
+    plain = "".join(" " if one in '/\\:*?"<>|' or ord(one) < 32 or one == "\x7f" else one for one in title)
+    return " ".join(plain.split()).encode()[:100].decode(errors="ignore").strip(" .")
+
+
 def being_written(path: Path) -> bool:
     """Whether a run that is still alive will put its sound there."""
     found = (TEMPORARY.fullmatch(entry) for entry in os.listdir(path.parent))

@@ -51,6 +51,9 @@ class Place(Protocol):
     def begin(self, rate: int) -> None:
         """The sample rate is known; no sound has been written."""
 
+    def chapter(self, number: int, title: str, at: int) -> None:
+        """A chapter begins at this sample. The sound before it may not have been written."""
+
     def write(self, samples: np.ndarray) -> None:
         """More sound."""
 
@@ -385,6 +388,7 @@ class Writer:
             self._put(silence(self._job.chapter_gap_s, result.rate))
             result.marks[-1] = replace(result.marks[-1], end_s=result.seconds)
         result.marks.append(Mark(chapter.title, result.seconds, result.seconds, chapter.number))
+        self._place.chapter(chapter.number, chapter.title, result.samples)
 
     def _put(self, samples: np.ndarray) -> None:
         self.result.samples += samples.size

@@ -19,8 +19,10 @@ from omnitts_cli.books.m4b import Mark, Marks
 
 COPY = 1 << 20
 CRC_POLYNOMIAL = 0x04C11DB7
-NAMES = {"title": "TITLE", "artist": "ARTIST", "album": "ALBUM", "genre": "GENRE", "album_artist": "ALBUMARTIST"}
-FRAMES = {"title": b"TIT2", "artist": b"TPE1", "album": b"TALB", "genre": b"TCON", "album_artist": b"TPE2"}
+NAMES = {"title": "TITLE", "artist": "ARTIST", "album": "ALBUM", "genre": "GENRE", "album_artist": "ALBUMARTIST",
+         "track": "TRACKNUMBER"}  # fmt: skip
+FRAMES = {"title": b"TIT2", "artist": b"TPE1", "album": b"TALB", "genre": b"TCON", "album_artist": b"TPE2",
+          "track": b"TRCK"}  # fmt: skip
 LARGEST_BLOCK = (1 << 24) - 1  # of FLAC
 
 

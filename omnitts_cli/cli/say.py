@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from omnitts_cli.audio.sinks import FileSink
     from omnitts_cli.books.job import Chapter, Pace, Result
     from omnitts_cli.books.job import Job as BookJob
     from omnitts_cli.books.m4b import Marks
@@ -56,7 +57,7 @@ def say(
     omnitts say -f one.txt -f two.txt -O sounds
     cat book.txt | omnitts say -o - | ffmpeg -i - book.opus
     """
-    if is_book(text, output, book):
+    if is_book(text, output, folder, book):
         return BookCommand(words, text, speech, output, machine, network, messages, book).run(folder)
     if folder.output_dir is None:
         return speak(Job("say", words, text, speech, output, machine, network, messages))
@@ -157,11 +158,17 @@ def play(
 # ---- books and dialogues
 
 
-def is_book(text: TextIn, output: Results, book: Book) -> bool:
-    """Whether chapters or several voices are wanted."""
-    target = (output.output or "").lower()
-    files = any(name.lower().endswith(BOOK_FILES) or text.input_format in ("epub", "md") for name in text.file)
-    return book != NO_BOOK or target.endswith(".m4b") or (target.endswith(".opus") and files)
+def is_book(text: TextIn, output: Results, folder: Folder, book: Book) -> bool:
+    """Whether chapters or several voices are wanted. An EPUB file is always a book."""
+    target, names = (output.output or "").lower(), [name.lower() for name in text.file]
+    epubs = [text.input_format == "epub" or name.endswith(".epub") for name in names]
+    if any(epubs) and folder.output_dir is not None and len(names) > 1:
+        raise UsageError(
+            "with --output-dir, a book becomes one file per chapter, so it must be the only -f",
+            hint=f"omnitts say -f {next(name for name, epub in zip(text.file, epubs, strict=True) if epub)} -O DIR",
+        )
+    files = any(name.endswith(BOOK_FILES) or text.input_format == "md" for name in names)
+    return book != NO_BOOK or any(epubs) or target.endswith(".m4b") or (target.endswith(".opus") and files)
 
 
 @dataclass(frozen=True)
@@ -207,7 +214,7 @@ class BookCommand:
             cache = Cache(Path(self.book.work) if self.book.work else default_folder())
             closing.callback(cache.close)
             with held():
-                place = BookPlace(self.output, cache.work, marks)
+                place = self.place(folder, cache.work, marks, planned, closing)
                 closing.callback(place.discard)
             subs = self.subtitles(job)
             if subs:
@@ -228,6 +235,15 @@ class BookCommand:
                 subs.write_times(result.sentences)
         report_book(place, result, document)
 
+    def place(
+        self, folder: Folder, work: Path, marks: Marks, chapters: list[Chapter], closing: ExitStack
+    ) -> BookPlace | ChapterFiles:
+        """Where the sound goes. A folder is removed again if nothing gets into it."""
+        if folder.output_dir is None:
+            return BookPlace(self.output, work, marks)
+        closing.enter_context(folder_for_sound(Path(folder.output_dir)))
+        return ChapterFiles(Path(folder.output_dir), self.output, marks, chapters[-1].number)
+
     def subtitles(self, job: BookJob) -> sound_out.SubtitleFiles | None:
         """The files of --subs. With --subs-by words, the job also finds the times of words."""
         if not self.output.subs:
@@ -239,7 +255,7 @@ class BookCommand:
 
     def refuse_contradictions(self, folder: Folder) -> None:
         if folder.output_dir:
-            raise UsageError("a book has one output", hint="omnitts say -f book.epub -o book.m4b")
+            refuse_contradictions(self.output)
         if self.output.codes:
             raise UsageError("--codes cannot be used with a book or a cast", hint="leave --codes out")
         if self.output.via not in ("auto", "off"):
@@ -322,6 +338,9 @@ class BookPlace:
             self.stage.sink.discard()
             self.stage = self._tagged(rate) or sound_out.open_stage(self._output, rate)
 
+    def chapter(self, number: int, title: str, at: int) -> None:
+        """A chapter begins. The marks say so at the end."""
+
     def write(self, samples: np.ndarray) -> None:
         with held():
             self.sink.write(samples)
@@ -337,6 +356,73 @@ class BookPlace:
 
     def discard(self) -> None:
         self.sink.discard()
+
+
+class ChapterFiles:
+    """The output of a book with --output-dir: a file for each chapter, complete or not at all."""
+
+    def __init__(self, folder: Path, output: Results, marks: Marks, last: int) -> None:
+        self.path, self._output, self._marks, self._last = folder, output, marks, last
+        self.form = sound_out.chosen_format(output, sound_out.RATE)
+        self.format = self.form.name
+        self._begins: list[tuple[int, Path, Marks]] = []  # chapters to come: first sample, file, tags
+        self._sink: FileSink | None = None
+        self._rate = self._written = 0
+        if output.play:
+            raise UsageError("use either --play or --output-dir, not both", hint="leave --play out")
+
+    def begin(self, rate: int) -> None:
+        self._rate = rate
+        self.form = sound_out.chosen_format(self._output, rate)
+
+    def chapter(self, number: int, title: str, at: int) -> None:
+        from omnitts_cli.audio.target import without_separators
+        from omnitts_cli.books.m4b import Marks
+
+        name = f"{number:0{max(2, len(str(self._last)))}} {without_separators(title)}".strip()
+        tags = {**self._marks.tags, "title": title, "track": f"{number}/{self._last}"}
+        path = self.path / f"{name}{self.form.suffix}"
+        self._begins.append((at, path, Marks([], tags, self._marks.cover)))
+
+    def write(self, samples: np.ndarray) -> None:
+        with held():
+            while self._begins and self._begins[0][0] < self._written + samples.size:
+                at, path, marks = self._begins.pop(0)
+                self._write(samples[: at - self._written])
+                samples = samples[at - self._written :]
+                self._written = at
+                self.finish()
+                self._open(path, marks)
+            self._write(samples)
+            self._written += samples.size
+
+    def _write(self, samples: np.ndarray) -> None:
+        if self._sink is not None and samples.size:
+            self._sink.write(samples)
+
+    def _open(self, path: Path, marks: Marks) -> None:
+        from omnitts_cli.audio.sinks import FileSink
+        from omnitts_cli.books.tags import TAGGERS, TaggedSink
+
+        clobber = self._output.no_clobber
+        if self.form.name in TAGGERS:
+            self._sink = TaggedSink(path, self.form, self._rate, marks, no_clobber=clobber)
+        else:
+            self._sink = FileSink(path, self.form, self._rate, no_clobber=clobber)
+        self._name = path
+
+    def finish(self) -> None:
+        """Puts the file of the chapter in place."""
+        if self._sink is not None:
+            sink, self._sink = self._sink, None
+            sink.finish()
+            for notice in sink.notices:
+                console.warning(notice)
+            console.result(str(self._name))
+
+    def discard(self) -> None:
+        if self._sink is not None:
+            self._sink.discard()
 
 
 def tell_pace(progress: Progress, pace: Pace) -> None:
@@ -365,7 +451,7 @@ def list_chapters(document: Document, chapters: list[Chapter]) -> None:
     console.note(f"{name}{len(chapters)} chapter{'s' * (len(chapters) != 1)}, {estimate(seconds)}")
 
 
-def report_book(place: BookPlace, result: Result, document: Document) -> None:
+def report_book(place: BookPlace | ChapterFiles, result: Result, document: Document) -> None:
     from omnitts_cli.books.m4b import chapter_rows
 
     console.report_repeats()

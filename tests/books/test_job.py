@@ -49,6 +49,49 @@ def made(omnitts: Omnitts, *arguments: str, work: str = "work") -> dict[str, Any
 # ---- the finished file
 
 
+def small_book(name: str = "book.epub") -> str:
+    pages = [("One: a/b", page("First words.", "One")), ("Two", page("Second words.", "Two"))]
+    Path(name).write_bytes(epub(pages, title="The Title"))
+    return name
+
+
+@needs_ffmpeg
+@pytest.mark.parametrize("suffix", ["mp3", "flac", "ogg"])
+def test_an_epub_is_a_book_in_every_format(omnitts: Omnitts, suffix: str) -> None:
+    """Without any other option: tags, chapters, and the seed of books."""
+    result = made(omnitts, "-f", small_book(), "-o", f"book.{suffix}")
+    assert [one["title"] for one in result["chapters"]] == ["One: a/b", "Two"]
+    found = probe(f"book.{suffix}")
+    tags = {key.lower(): value for key, value in (found["format"].get("tags") or found["streams"][0]["tags"]).items()}
+    assert (tags["title"], tags["artist"]) == ("The Title", "Jane Roe")
+    assert len(found["chapters"]) == 2 or suffix == "flac"  # ffprobe does not read the chapters of FLAC
+
+
+def test_an_epub_always_sounds_the_same(omnitts: Omnitts) -> None:
+    for name in ("a.wav", "b.wav"):
+        made(omnitts, "-f", small_book(), "-o", name, work=f"work-{name}")
+    assert Path("a.wav").read_bytes() == Path("b.wav").read_bytes()
+
+
+@needs_ffmpeg
+@pytest.mark.parametrize("level", [(), ("--loudness", "-30")])
+def test_a_folder_gets_a_file_for_each_chapter(omnitts: Omnitts, level: tuple[str, ...]) -> None:
+    whole = made(omnitts, "-f", small_book(), "-o", "whole.flac", *level)
+    made(omnitts, "-f", "book.epub", "-O", "out", "-F", "flac", *level)
+    assert sorted(os.listdir("out")) == ["01 One a b.flac", "02 Two.flac"]
+    tags = {key.lower(): value for key, value in probe("out/02 Two.flac")["format"]["tags"].items()}
+    assert (tags["title"], tags["album"], tags["artist"], tags["track"]) == ("Two", "The Title", "Jane Roe", "2/2")
+    parts = [soundfile.read(f"out/{name}", dtype="int16")[0] for name in sorted(os.listdir("out"))]
+    assert np.array_equal(np.concatenate(parts), soundfile.read("whole.flac", dtype="int16")[0])
+    assert parts[0].size == round(whole["chapters"][1]["start"] * whole["sample_rate"])
+
+
+def test_a_book_beside_other_files_has_no_folder(omnitts: Omnitts) -> None:
+    Path("a.txt").write_text("Words.")
+    done = omnitts("say", *TOY, "-f", "a.txt", "-f", small_book(), "-O", "out")
+    assert done.code == 2 and "-f book.epub -O" in done.err and not Path("out").exists()
+
+
 @needs_ffmpeg
 def test_an_audiobook_of_an_epub(omnitts: Omnitts) -> None:
     items = '<item id="i" href="c.png" media-type="image/png" properties="cover-image"/>'
@@ -460,7 +503,7 @@ def test_no_ffmpeg(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
         (["-f", "book.md", "-o", "b.m4b", "--cast", "gone.json"], 3, "cannot read cast gone.json"),
         (["-f", "book.md", "-o", "b.m4b", "--codes", "c.safetensors"], 2, "--codes"),
         (["-f", "book.md", "-o", "b.m4b", "--play"], 2, "--play"),
-        (["-f", "book.md", "-O", "out", "--chapters", "1"], 2, "one output"),
+        (["-f", "book.md", "-O", "out", "--chapters", "1", "--subs", "a.srt"], 2, "for one output"),
         (["-f", "book.md", "-o", "b.m4b", "--via", "http://127.0.0.1:9"], 2, "--via"),
         (["-f", "book.md", "-o", "b.m4b", "--no-clobber", "--subs", "a.txt"], 2, "not a subtitle format"),
         (["-f", "book.md", "-o", "b.m4b"], 4, "nowhere"),
