@@ -65,8 +65,8 @@ def warnings(figures: Figures) -> list[str]:
         )
     elif figures.speech_db - figures.floor_db < STEADY_DB:
         found.append(
-            f"the clip hardly changes its level ({figures.speech_db - figures.floor_db:.0f} dB between loud and quiet"
-            " parts): noise or music, or very noisy speech"
+            f"the clip's level is almost constant ({figures.speech_db - figures.floor_db:.0f} dB between loud and quiet"
+            " parts): it may be noise, music or very noisy speech"
         )
     if figures.front_s > EMPTY_FRONT_S:
         found.append(
@@ -115,7 +115,7 @@ def check_transcript(columns: int, seconds: float) -> list[str]:
             f"the transcript is too long for the clip ({pace:.0f} letters per second): does it belong to another clip?"
         ]
     if pace < FEWEST_COLUMNS_PER_S:
-        return [f"the transcript is too short for the clip ({pace:.1f} letters per second): all words are needed"]
+        return [f"the transcript seems incomplete ({pace:.1f} letters per second); it must contain every word of the clip"]
     return []
 
 

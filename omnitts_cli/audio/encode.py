@@ -107,7 +107,7 @@ def refuse_text(target: str) -> None:
         with path.open("rb") as file:
             head = file.read(HEAD_BYTES)
         if head and is_text(head):
-            hint = f"-f {shlex.quote(target)}   speaks it; -F wav replaces it by sound"
+            hint = f"to speak it: -f {shlex.quote(target)}; to replace it with audio: -F wav"
             raise UsageError(f"{target} is a text file, and sound would replace it", hint=hint)
 
 

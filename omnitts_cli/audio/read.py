@@ -271,7 +271,7 @@ def open_library(file: BinaryIO, name: str, patches: dict[int, bytes] | None = N
     check_rate(decoder.samplerate)
     frames = decoder.frames if 0 <= decoder.frames < UNKNOWN_FRAMES else None
     if frames == 0:
-        raise InputError(f"reference clip {name} holds no audio", cause="it has 0 samples")
+        raise InputError(f"reference clip {name} contains no audio")
     # soundfile seeks after each read, which fails for GSM and at the end of a stream that does not know its end.
     decoder.seekable = lambda: False
     return Opened(decoder, handle, decoder.samplerate, decoder.channels, frames, exact=decoder.format != "MP3")

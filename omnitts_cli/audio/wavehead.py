@@ -60,7 +60,7 @@ def read_head(file: BinaryIO, name: str) -> WaveHead:
             return checked_head(form, position + 8, length, size - position - 8, name)
         position += 8 + length + length % 2
     raise InputError(
-        f"reference clip {name} holds no audio", cause=f"its WAV header is not followed by samples ({size} bytes)"
+        f"reference clip {name} contains no audio", cause=f"its WAV header is not followed by samples ({size} bytes)"
     )
 
 
@@ -78,7 +78,7 @@ def checked_head(form: bytes, data_at: int, claimed: int, there: int, name: str)
     if problem:
         raise InputError(f"reference clip {name} has an invalid header", cause=problem)
     if claimed == 0 and there == 0:
-        raise InputError(f"reference clip {name} holds no audio", cause="its WAV header says 0 bytes of samples")
+        raise InputError(f"reference clip {name} contains no audio", cause="its WAV header says 0 bytes of samples")
     return WaveHead(channels, rate, bits, max(1, frame_bytes), data_at, claimed, there)
 
 

@@ -168,7 +168,7 @@ def questions(loop: AnswerLoop, count: int, work: Workload, seed: int) -> Iterat
         lacking = work.prompt - len(before) - len(after)
         if lacking < 1:
             raise UsageError(
-                f"a question of {work.prompt} tokens has no room for its template and its recording",
+                f"{work.prompt} tokens are too few for the chat template and the recording",
                 hint=f"--prompt-tokens {work.prompt - lacking + 1}",
             )
         prompt = [*before, *made.integers(0, words, lacking).tolist(), *after]

@@ -46,9 +46,10 @@ MODULES = {"play": "say", "completion": "help"}
 """Commands that share a module."""
 
 WITHOUT_OMNI = {"model": ("tiny, 0.6b, 1.7b, a folder, or hf:ORG/REPO. [tiny]", "NAME|DIR")}  # its voices are fixed
+DESCRIBED = {"style": ("Description of the voice, such as 'a deep, slow man'. [required]", "TEXT")}
 RULES: dict[str, dict[str, Any]] = {
     "clone": {"typed_only": {"voice"}, "hidden": {"voice"}, "words": WITHOUT_OMNI},
-    "design": {"typed_only": {"voice", "style"}, "hidden": {"voice"}, "words": WITHOUT_OMNI},
+    "design": {"typed_only": {"voice", "style"}, "hidden": {"voice"}, "words": {**WITHOUT_OMNI, **DESCRIBED}},
     "play": {"hidden": {"play"}, "words": {"output": ("Also write the sound to this file.", "PATH")}},
     # settings files have options of these names for speech, not for answers
     "ask": {

@@ -282,7 +282,7 @@ def reproducibility(device: Any) -> Check:
     return Check(
         f"reproducibility on {device.name}",
         "ok",
-        f"fingerprint {short}; where it differs, samples may differ ({', '.join(parts)})",
+        f"fingerprint {short}: machines with the same one produce the same samples ({', '.join(parts)})",
         numbers={"fingerprint": short, "depends_on": parts},
     )
 

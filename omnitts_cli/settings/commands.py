@@ -92,7 +92,7 @@ class Takes:
     """How many takes of a voice, where they go, and whether the voice is saved."""
 
     candidates: Annotated[
-        int, for_voice("--candidates", whole(1, 100), "Number of takes, each with another seed.", "N", main=True)
+        int, for_voice("--candidates", whole(1, 100), "Number of takes, each with a different seed.", "N", main=True)
     ] = 1
     output_dir: Annotated[
         str | None, for_voice("-O --output-dir", TEXT, "Folder for take-1, take-2 ...", "DIR", main=True)
@@ -141,7 +141,7 @@ class Question:
         float, for_sampling("--temperature", number(0, 10), "Sampling temperature; 0 is greedy.", "X", main=True)
     ] = 0.0
     top_p: Annotated[
-        float, for_sampling("--top-p", number(0, 1), "Sample from the likeliest tokens of this probability.", "X")
+        float, for_sampling("--top-p", number(0, 1), "Sample from the most likely tokens, up to this total probability.", "X")
     ] = 1.0
     top_k: Annotated[
         int, for_sampling("--top-k", whole(0, 1024), "Sample from the K likeliest tokens; 0: from 1024.", "K")
@@ -479,7 +479,7 @@ class Lengths:
         int, for_load("--answer-tokens", whole(2, 60_000), "With ask: tokens of an answer.", "N")
     ] = 100
     spoken: Annotated[
-        bool, for_load("--spoken", SWITCH, "With ask: answers are spoken, 2.5 frames for each token.")
+        bool, for_load("--spoken", SWITCH, "With ask: also generate speech, 2.5 frames per answer token.")
     ] = False
     recording: Annotated[
         float, for_load("--recording", number(0, 600), "With ask: seconds of the question that are a recording.", "S")

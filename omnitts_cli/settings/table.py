@@ -152,7 +152,8 @@ class Speech(Model):
         for_voice(
             "-l --language",
             LANGUAGE,
-            "en, zh, ... or detect; auto: the model decides.",
+            "Language of the text, such as en or zh. auto: tiny follows each sentence, the released models decide themselves;"
+            " detect guesses it.",
             "CODE",
             main=True,
             preset=True,
@@ -165,7 +166,7 @@ class Speech(Model):
         for_voice(
             "-i --style",
             ANY_TEXT,
-            "How to speak; with design, what the voice is like.",
+            "How to speak, such as 'whisper it'.",
             "TEXT",
             main=True,
             preset=True,
@@ -205,7 +206,7 @@ class Speech(Model):
             whole(0, 2**63 - 1),
             "Random seed; the same seed, text and options give the same speech on this machine.",
             "N",
-            shown="random; printed",
+            shown="random; printed on a terminal and in --json",
             main=True,
         ),
     ] = None
@@ -253,7 +254,7 @@ class Speech(Model):
         for_sampling(
             "--text-mode",
             one_of("whole", "streamed"),
-            "Feed text whole or streamed.",
+            "Give the model a whole sentence at once, or word by word.",
             shown="model default",
             preset=True,
         ),
@@ -263,9 +264,9 @@ class Speech(Model):
         for_sampling(
             "--max-frames",
             whole(1, 1_000_000),
-            "Maximum frames per sentence (overrides the runaway limit).",
+            "Stop a sentence after N frames (12.5 a second).",
             "N",
-            shown="100 + 12 per token",
+            shown="100, plus 12 per token of text",
         ),
     ] = None
     max_seconds: Annotated[
@@ -278,8 +279,9 @@ class Speech(Model):
     safe: Annotated[
         bool | None,
         for_sampling(
-            "--safe/--no-safe", SWITCH, "Check each sentence before output.", shown="on for files", preset=True
-        ),
+            "--safe/--no-safe", SWITCH, "Hold each sentence back until it has ended normally and is not silent.",
+            shown="on for files", preset=True,
+        ),  # fmt: skip
     ] = None
 
 
@@ -294,7 +296,7 @@ class Output:
             TARGET,
             "Output file; - is stdout.",
             "PATH|-",
-            shown="play, else speech.wav",
+            shown="play; without a sound card, write speech.wav",
             main=True,
         ),
     ] = None
@@ -413,7 +415,7 @@ class Machine:
     ] = None
     exact: Annotated[
         bool,
-        for_machine("--exact", SWITCH, "Same samples for a request alone and among any others.", preset=True),
+        for_machine("--exact", SWITCH, "Make the sound independent of what else is generated at the same time (slower).", preset=True),
     ] = False
 
 
@@ -483,9 +485,9 @@ class Book:
         for_text(
             "--chapter-level",
             whole(1, 6),
-            "Deepest heading that begins a chapter.",
+            "Headings down to this level begin a chapter.",
             "N",
-            shown="the first that repeats",
+            shown="the highest level that occurs twice",
         ),
     ] = None
     chapter_gap: Annotated[int, for_text("--chapter-gap", whole(0, 60_000), "Silence between chapters.", "MS")] = 1500

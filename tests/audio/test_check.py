@@ -34,8 +34,8 @@ def test_silence_and_hiss_are_refused_with_the_peak(sound: np.ndarray) -> None:
     ("name", "words"),
     [
         ("tone", "steady tone (100 %"),
-        ("noise", "hardly changes its level"),
-        ("music", "hardly changes its level"),
+        ("noise", "level is almost constant"),
+        ("music", "level is almost constant"),
         ("clipped", "% of its samples are clipped)"),
         ("quiet", "very quiet (speech at −"),
         ("front", "begins with 10.0 s of silence; --ref-start 10.0"),

@@ -88,11 +88,11 @@ def test_zero_bytes(tmp_path: Path) -> None:
 def test_a_header_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "a.wav"
     path.write_bytes(wav.header(24000, "pcm16", 0))
-    refused(path, "holds no audio")
+    refused(path, "contains no audio")
     path.write_bytes(wav.header(24000, "pcm16", 1000))
-    refused(path, "holds no audio")
+    refused(path, "contains no audio")
     path.write_bytes(wav.header(24000, "pcm16", 0)[:30])
-    refused(path, "holds no audio")
+    refused(path, "contains no audio")
 
 
 # -- 5-8: damaged, streamed, or something else
@@ -113,7 +113,7 @@ def test_cut_in_the_middle(clip: Clip) -> None:
 def test_other_formats_cut_in_the_middle(name: str, clip: Clip) -> None:
     path = clip(name)
     os.truncate(path, path.stat().st_size // 2)
-    refused(path, "damaged|cannot be decoded|holds no audio")
+    refused(path, "damaged|cannot be decoded|contains no audio")
 
 
 @pytest.mark.parametrize(

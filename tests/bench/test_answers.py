@@ -109,7 +109,7 @@ def test_a_question_without_room_for_its_recording(omnitts: Call) -> None:
     short = ["-m", str(thinker_folder()), "-d", "cpu", "-c", "1", "--prompt-tokens", "9", "--answer-tokens", "4"]
     done = omnitts("bench", "ask", *short, "--recording", "1")
     assert done.code == 2
-    assert "has no room for its template and its recording" in done.err
+    assert "too few for the chat template" in done.err
     again = omnitts("bench", "ask", *short[:-3], done.err.rpartition("--prompt-tokens ")[2].strip(), *short[-2:], "-n",
                     "1", "--recording", "1", "--spoken")  # fmt: skip
     assert again.code == 0
