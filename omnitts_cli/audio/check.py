@@ -115,7 +115,9 @@ def check_transcript(columns: int, seconds: float) -> list[str]:
             f"the transcript is too long for the clip ({pace:.0f} letters per second): does it belong to another clip?"
         ]
     if pace < FEWEST_COLUMNS_PER_S:
-        return [f"the transcript seems incomplete ({pace:.1f} letters per second); it must contain every word of the clip"]
+        return [
+            f"the transcript seems incomplete ({pace:.1f} letters per second); it must contain every word of the clip"
+        ]
     return []
 
 

@@ -17,7 +17,8 @@ VOCABULARY = (
     "TTFP: from the request to the first playable packet. audible: to the first sample above -60 dBFS.",
     "RTF: end-to-end time of a request / its seconds of audio; less is better. audio-s/s: seconds of audio per second.",
     "gap: longest pause between packets. underruns: times a player with a 200 ms buffer would run dry.",
-    "queue: time spent waiting in the client; not included in the other figures. Successful requests only; warm-up is not counted.",
+    "queue: time spent waiting in the client; not included in the other figures.",
+    "Successful requests only; warm-up is not counted.",
 )
 
 

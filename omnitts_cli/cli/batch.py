@@ -169,7 +169,7 @@ def report(job: Job, summary: Summary) -> None:
     left = f"; {summary.left:,} are left" if summary.left else ""
     before = summary.spoken - (pace.done - pace.failed) - pace.copied
     done = f"; {before:,} {'row was' if before == 1 else 'rows were'} already done" if before > 0 else ""
-    made = f"{summary.spoken:,} of {summary.rows:,} rows, {duration(summary.audio_s)} of speech in {out}"
+    made = f"{summary.spoken:,} of {summary.rows:,} rows spoken, {duration(summary.audio_s)} of speech in {out}"
     console.note(f"{made}{speed}{done}{left}")
     if failed:
         for line in summary.first_failures[:SHOWN_BAD]:

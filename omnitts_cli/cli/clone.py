@@ -14,6 +14,7 @@ from omnitts_cli.cli.declare import Words
 from omnitts_cli.cli.job import Job
 from omnitts_cli.errors import InputError, UsageError
 from omnitts_cli.settings.commands import Clip
+from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.settings.table import Intent, Machine, Messages, Network, Results, Speech, TextIn
 from omnitts_cli.speech import voice_files
 from omnitts_cli.terminal.console import console
@@ -54,7 +55,7 @@ def clone(
     job = Job("clone", words, text, speech, output, machine, network, messages, keeps_voice=clip.save_voice is not None)
     with job.opened("base") as ready:
         if ready:
-            tell_without(reference)
+            tell_without(reference, ready.tts.engine.model.name)
             voice = ready.tts.clone(reference)
             if clip.save_voice:
                 keep(voice, clip, ready.tts)
@@ -126,9 +127,10 @@ def read(clip: Clip, asr_model: str | None = None, *, offline: bool = False) -> 
     )
 
 
-def tell_without(reference: Reference) -> None:
-    if reference.transcript is None:
-        console.note("no --ref-text: cloning from audio only (with the released models, a transcript may help)")
+def tell_without(reference: Reference, model: str) -> None:
+    """A transcript makes no difference to the embedded model."""
+    if reference.transcript is None and model != EMBEDDED:
+        console.note("no --ref-text: cloning from audio only; a transcript can improve similarity")
 
 
 def keep(voice: Voice, clip: Clip, tts: TTS) -> None:

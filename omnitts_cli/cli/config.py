@@ -219,8 +219,9 @@ def find(name: str) -> Field:
         close = nearest(name, list(fields))
         hint = f"did you mean '{close}'?" if close else "omnitts config show"
         command, _, rest = name.partition(".")
-        if rest and command in SECTIONS:
-            hint = f"edit {user_file()}: settings of one command belong under [{command}]"
+        section = nearest(command, list(SECTIONS)) if rest else None
+        if section:
+            hint = f"omnitts config edit   and write {rest} below [{section}] in {user_file()}"
         raise UsageError(f"unknown setting '{name}'", hint=hint)
     return fields[name]
 

@@ -35,10 +35,10 @@ Refusal: type[BaseException] = typer.BadParameter.__bases__[0]
 
 
 EXTRA = re.compile(r"Got unexpected extra argument\S* \((.*)\)", re.DOTALL)
+RECORDING = re.compile(r"\S+\.(?:wav|flac|mp3|ogg|opus|m4a|mp4|aac|webm)", re.IGNORECASE)
 LONGEST_HINT = 100
 OPTIONS_MEANT = {
     "--rate": "--speed 1.2   (times the usual rate)",
-    "--wpm": "--speed 1.2   (times the usual rate)",
     "--ssml": "--input-format ssml",
     "--html": "--input-format html",
     "--markdown": "--input-format md",
@@ -77,7 +77,8 @@ WORDS_MEANT = {
 }
 """Words typed instead of a command, and the command that was meant."""
 
-SAME = {"delete": "rm", "remove": "rm", "add": "save", "create": "save", "download": "pull", "list": "show"}
+SAME = {"delete": "rm", "remove": "rm", "add": "save", "create": "save", "download": "pull", "list": "show",
+        "fetch": "pull", "get": "pull", "install": "pull"}  # fmt: skip
 """Names that other programs have for commands of ours."""
 
 VERBS = ("tts", "speak", "talk", "read", "generate", "synthesize", "synthesise", "run")
@@ -124,13 +125,16 @@ class Command(TyperCommand):
         try:
             _, _, seen = self.make_parser(ctx).parse_args(args=list(args))
         except Refusal as refusal:
-            refusal.ctx = ctx  # type: ignore[attr-defined]  # for the name of the command
+            refusal.ctx, refusal.given = ctx, args  # type: ignore[attr-defined]  # for the next step
             raise
         once = [param for param in seen if param.param_type_name == "option" and not param.multiple]
         twice = next((param for param in once if once.count(param) > 1), None)
         if twice is not None and not ctx.resilient_parsing:
             name = next((one for one in twice.opts if one.startswith("--")), twice.opts[0])
-            raise UsageError(f"{name} is given more than once", hint=f"{ctx.command_path} --help")
+            blend = "-v A:50,B:50   blends two voices"
+            raise UsageError(
+                f"{name} is given more than once", hint=blend if name == "--voice" else f"give {name} once"
+            )
         rest: list[str] = super().parse_args(ctx, args)
         return rest
 
@@ -193,7 +197,7 @@ def in_our_words(refusal: Any) -> UsageError:
     option = getattr(refusal, "option_name", None)
     if option and hasattr(refusal, "possibilities"):
         known = [name for param in ctx.command.params for name in param.opts + param.secondary_opts] if ctx else []
-        meant = OPTIONS_MEANT.get(option)
+        meant = as_other_tools(option, getattr(refusal, "given", [])) or OPTIONS_MEANT.get(option)
         if meant:
             return UsageError(f"unknown option '{option}'", hint=meant)
         names = [name[2:] for name in known if name.startswith("--")]
@@ -204,7 +208,18 @@ def in_our_words(refusal: Any) -> UsageError:
         dash = f"   (for text that begins with a dash: {path} -- '{option}')" if speaks else ""
         return UsageError(f"unknown option '{option}'", hint=f"{f'--{close}' if close else f'{path} --help'}{dash}")
     message = EXTRA.sub(r"unexpected: \1", refusal.format_message().rstrip("."))
+    words = message.partition("unexpected: ")[2]
+    if ctx and RECORDING.fullmatch(words) and any("--ref-audio" in param.opts for param in ctx.command.params):
+        return UsageError(f"-r is missing before the clip {words}", hint=f"{path} NAME -r {words}")
     return UsageError(message[:1].lower() + message[1:], hint=f"{path} --help")
+
+
+def as_other_tools(option: str, given: list[str]) -> str | None:
+    """What -r means: words a minute in `say` of macOS, or a recording."""
+    value = given[given.index(option) + 1] if option in given[:-1] else ""
+    if option != "-r":
+        return None
+    return f"--wpm {value}" if value.isdecimal() else f'omnitts clone -r {shlex.quote(value or "CLIP")} "text"'
 
 
 def group(help: str) -> typer.Typer:

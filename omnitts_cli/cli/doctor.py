@@ -15,7 +15,7 @@ from omnitts_cli.settings.setting import readable_size
 from omnitts_cli.settings.table import Machine, Messages, Network
 from omnitts_cli.terminal.console import console
 
-Status = Literal["ok", "warn", "fail"]
+Status = Literal["ok", "skip", "warn", "fail"]
 
 PACKAGES = ("torch", "numpy", "soundfile", "safetensors", "huggingface_hub", "typer")
 SPARE_BYTES = 2**30  # of disk space, besides a model
@@ -223,13 +223,13 @@ def embedded_voice() -> Check:
 
 def hub(offline: bool) -> Check:
     if offline:
-        return Check("hub", "ok", "skipped: --offline")
+        return Check("hub", "skip", "--offline")
     from huggingface_hub import HfApi
 
     from omnitts_cli.weights.hub import told_offline
 
     if told_offline():
-        return Check("hub", "ok", "skipped: HF_HUB_OFFLINE is set")
+        return Check("hub", "skip", "HF_HUB_OFFLINE is set")
     api = HfApi()
     began = time.perf_counter()
     try:
@@ -296,7 +296,7 @@ def answers(device: Any) -> Check:
     fits = f"{count} conversation{'s' * (count != 1)} of {POSITIONS} tokens fit beside it"
     numbers = {"ask_model_gib": round(needed / 2**30, 1), "ask_conversations": count}
     fits = fits if count else "does not fit (speech does not need it)"
-    return Check(f"answers on {device.name}", "ok", f"{words}; {fits}", numbers=numbers)
+    return Check(f"answers on {device.name}", "ok" if count else "skip", f"{words}; {fits}", numbers=numbers)
 
 
 def speech(machine: Machine) -> Check:

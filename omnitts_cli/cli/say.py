@@ -55,7 +55,7 @@ def say(
     git log --oneline -5 | omnitts say --play
     omnitts say -f book.epub -o book.m4b
     omnitts say -f one.txt -f two.txt -O sounds
-    cat book.txt | omnitts say -o - | ffmpeg -i - book.opus
+    cat book.txt | omnitts say -o - -F flac | ffmpeg -i - book.opus
     """
     if is_book(text, output, folder, book):
         return BookCommand(words, text, speech, output, machine, network, messages, book).run(folder)
@@ -168,7 +168,8 @@ def is_book(text: TextIn, output: Results, folder: Folder, book: Book) -> bool:
             hint=f"omnitts say -f {next(name for name, epub in zip(text.file, epubs, strict=True) if epub)} -O DIR",
         )
     files = any(name.endswith(BOOK_FILES) or text.input_format == "md" for name in names)
-    return book != NO_BOOK or any(epubs) or target.endswith(".m4b") or (target.endswith(".opus") and files)
+    m4b = target.endswith(".m4b") and output.format is None
+    return book != NO_BOOK or any(epubs) or m4b or (target.endswith(".opus") and files)
 
 
 @dataclass(frozen=True)
@@ -276,7 +277,7 @@ class BookCommand:
                 with opened(name) as file:
                     yield name, file.read(LARGEST_DOCUMENT + 1)
 
-        given = iter([("the text", as_utf8(" ".join(words)).encode())]) if words else sources()
+        given = iter([("", as_utf8(" ".join(words)).encode())]) if words else sources()
         found = read_book(given, text.input_format, text.encoding, self.book.chapter_level, lines=lines)
         for notice in found.notices:
             console.warning(notice)
@@ -466,4 +467,6 @@ def report_book(place: BookPlace | ChapterFiles, result: Result, document: Docum
     chapters = f"{len(result.marks)} chapter{'s' * (len(result.marks) != 1)}"
     kept = result.units - result.spoken
     line = f"{duration(result.seconds)} of speech, {chapters}{where}"
-    console.note(line + (f"; {kept} of {result.units} parts reused from an earlier run" if kept else ""))
+    console.note(
+        line + (f"; {kept} of {result.units} parts reused from an earlier run" if kept and result.units > 1 else "")
+    )

@@ -113,5 +113,5 @@ def require() -> None:
     if missing:
         raise UsageError(
             f"omnitts serve needs {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed",
-            hint=f"pip install {' '.join(missing)}",
+            hint=f"pip install '.[serve]'   in the source folder   or   pip install {' '.join(missing)}",
         )

@@ -139,9 +139,19 @@ def source(name: str, options: TextIn) -> BinaryIO | None:
         if other.startswith("sound"):
             hint = f'omnitts clone -r {shlex.quote(name)} "text"   speaks in its voice'
         else:
-            hint = "--input-format epub, if it is a book" if "ZIP" in other else "convert it to plain text first"
+            hint = converted(name, other)
         raise InputError(f"text file {name} looks like {other}", hint=hint)
     return None
+
+
+def converted(name: str, kind: str) -> str:
+    """How to get the text of a document that is not read: the command of a common program."""
+    quoted, suffix = shlex.quote(name), Path(name).suffix.lower()
+    if suffix in (".docx", ".odt"):
+        return f"pandoc -t markdown {quoted} | omnitts say --input-format md"
+    if "PDF" in kind:
+        return f"pdftotext {quoted} - | omnitts say"
+    return "--input-format epub, if it is a book" if "ZIP" in kind else "convert it to plain text first"
 
 
 def check_files(texts: Iterable[TextIn]) -> None:

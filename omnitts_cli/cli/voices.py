@@ -38,7 +38,7 @@ AnyName = Annotated[
 NewName = Annotated[str, typer.Argument(metavar="NAME", help="Name for the voice.")]
 Yes = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask for confirmation.")]
 
-SAMPLE = "The kettle is on, and the bread is still warm from the oven."
+SAMPLE = "The kettle is on, the bread is still warm from the oven, and it has been raining all morning."
 
 
 def list_(
@@ -86,6 +86,7 @@ def show(name: AnyName, messages: Messages) -> None:
     codes = voice.voice.codes
     facts: dict[str, str | int] = {
         "name": name,
+        "kind": "saved",
         **voice.about,
         "frames": 0 if codes is None else len(codes),
         "file": str(path),
@@ -123,8 +124,8 @@ def save(
     clip = replace(clip, save_voice=name)
     clone.refuse_contradictions(clip, TextIn(), None, command=f"voices save {name}")
     reference = clone.read(clip, clip.asr_model, offline=network.offline)
-    clone.tell_without(reference)
     with opened_model(model.model, "base", machine, network, messages) as tts:
+        clone.tell_without(reference, tts.engine.model.name)
         clone.keep(tts.clone(reference), clip, tts)
     console.record(status="ok", name=name, file=str(voice_files.find(name)))
 
@@ -208,7 +209,10 @@ def import_(
 
 def blend(
     name: NewName,
-    parts: Annotated[list[str], typer.Argument(metavar="A:60 B:40", help="Voices and their weights.")],
+    parts: Annotated[
+        list[str],
+        typer.Argument(metavar="A[:60] B[:40]", help="Voices and their weights; without weights, equal parts."),
+    ],
     model: Model,
     machine: Machine,
     network: Network,
@@ -222,7 +226,11 @@ def blend(
         weights = [name, *(part for part in parts if ":" in part)]
         hint = f"omnitts voices blend {names[0]} {' '.join(weights)}"
         raise UsageError("the name of the new voice comes before its parts", hint=hint)
-    wanted = voice_files.parse_blend(" ".join(parts))
+    without = [part for part in parts if ":" not in part]
+    if without and len(without) < len(parts):
+        equal = " ".join(f"{part.partition(':')[0]}:50" for part in parts[:2])
+        raise UsageError(f"'{without[0][:80]}' has no weight", hint=f"omnitts voices blend {name} {equal}")
+    wanted = voice_files.parse_blend(" ".join(f"{part}:1" if without else part for part in parts))
     voice_files.check_free(name)
     if {part for part, _ in wanted} <= {*voice_files.names()}:
         weighted = voice_files.load_parts(wanted)

@@ -278,7 +278,6 @@ def drawn(summary: Summary, path: Path, tell: Callable[[Notice], None]) -> bool:
     except ImportError:
         with suppress(OSError):
             os.unlink(path)
-        tell(Notice("report.png is not drawn: matplotlib is not installed", hint="pip install matplotlib", plain=True))
         return False
     matplotlib.use("Agg")  # to a file, without a window
     from matplotlib import pyplot

@@ -51,7 +51,7 @@ def shown(value: object) -> str:
 def nearest_of(word: str, known: list[str]) -> str:
     """A hint with the nearest known word, or with the first of them."""
     close = nearest(word.lower(), known)
-    return f"did you mean '{close}'?" if close else "known: " + ", ".join(list(dict.fromkeys(known))[:20])
+    return f"did you mean '{close}'?" if close else "known: " + ", ".join(list(dict.fromkeys(known))[:40])
 
 
 def unknown(status: int, what: str, name: str, known: list[str]) -> Problem:

@@ -141,7 +141,8 @@ class Question:
         float, for_sampling("--temperature", number(0, 10), "Sampling temperature; 0 is greedy.", "X", main=True)
     ] = 0.0
     top_p: Annotated[
-        float, for_sampling("--top-p", number(0, 1), "Sample from the most likely tokens, up to this total probability.", "X")
+        float,
+        for_sampling("--top-p", number(0, 1), "Sample from the most likely tokens, up to this total probability.", "X"),
     ] = 1.0
     top_k: Annotated[
         int, for_sampling("--top-k", whole(0, 1024), "Sample from the K likeliest tokens; 0: from 1024.", "K")

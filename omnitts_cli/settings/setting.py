@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal, Self, get_args, get_type_hints
 from omnitts_cli.errors import DeviceError, SettingsError, UsageError
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
+THOUSANDS = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) ?k(?:hz)?", re.ASCII | re.IGNORECASE)
 WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 STDOUT = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")  # other names of standard output, which a command moves away
 YES, NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
@@ -31,6 +32,7 @@ class Kind:
     limits: tuple[float, float] | None = None  # of numbers
     usual: str | None = None  # what a hint suggests in place of a word
     unsupported: tuple[str, ...] = ()  # devices that exist, but not for this version
+    meant: Mapping[str, str] = dataclasses.field(default_factory=dict)  # hints for other values that people type
 
     def example(self, text: str, default: Any = None) -> str | None:
         """For a hint: the accepted number nearest to `text`, a usual value, or the default; None if there is none."""
@@ -38,13 +40,14 @@ class Kind:
             return self.usual
         low, high = self.limits
         try:
-            wanted = float(text)
+            thousands = THOUSANDS.fullmatch(text)
+            wanted = 1000 * float(thousands[1]) if thousands else float(text)
         except ValueError:
             wanted = default if isinstance(default, int | float) else math.nan
         if math.isnan(wanted) and self.usual:
             return self.usual
         near = max(low, min(high, 1 if math.isnan(wanted) else wanted))
-        return str(near) if isinstance(near, int) else f"{near:g}"
+        return str(near) if isinstance(near, int) else str(int(near)) if near.is_integer() else f"{near:g}"
 
     def read(self, text: str) -> Any:
         """The value of `text`, or ValueError."""
@@ -103,13 +106,13 @@ def is_text(value: Any) -> bool:
     return isinstance(value, str) and bool(value)
 
 
-def one_of(*words: str, aliases: Mapping[str, str] | None = None) -> Kind:
-    """One of `words`, or an alias that stands for one of them."""
+def one_of(*words: str, aliases: Mapping[str, str] | None = None, meant: Mapping[str, str] | None = None) -> Kind:
+    """One of `words`, or an alias that stands for one of them. `meant`: hints for other values."""
 
     def parse(text: str) -> str:
         return (aliases or {}).get(text.lower(), text.lower())
 
-    return Kind("one of " + ", ".join(words), parse, lambda value: value in words, words)
+    return Kind("one of " + ", ".join(words), parse, lambda value: value in words, words, meant=meant or {})
 
 
 def whole(low: int, high: int) -> Kind:
@@ -264,6 +267,7 @@ class Setting:
                 close or self.kind.example(text, default) or next(iter(self.kind.choices), self.metavar) or "true|false"
             )
             hint = f"{source} {takes}" if source.startswith("-") else f"{source}={takes}"
+            hint = self.kind.meant.get(typed, hint)
             wrong = f"'{text[:80]}' is not {self.kind.words}" if text else "is empty"
             if typed in self.kind.unsupported:
                 raise DeviceError(f"{source} '{text}' is not supported by this version", hint=hint) from None

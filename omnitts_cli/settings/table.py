@@ -26,6 +26,9 @@ from omnitts_cli.text.language import LANGUAGES
 
 SLOTS = whole(1, 1024)
 LANGUAGE = one_of("auto", "detect", *LANGUAGES, aliases=dict(zip(LANGUAGES.values(), LANGUAGES, strict=True)))
+AS_MARKDOWN = "pandoc -t markdown FILE | omnitts say --input-format md"
+NO_TEXT = {**dict.fromkeys(("docx", "doc", "odt", "rtf"), AS_MARKDOWN), "pdf": "pdftotext FILE - | omnitts say"}
+AS_AAC = "leave -F out; -o NAME.m4b writes AAC"
 INPUT_FORMATS = ("auto", "text", "md", "html", "ssml", "srt", "epub")
 
 for_text = partial(Setting, group="text")
@@ -48,7 +51,7 @@ class TextIn:
         str,
         for_text(
             "--input-format",
-            one_of(*INPUT_FORMATS),
+            one_of(*INPUT_FORMATS, meant=NO_TEXT),
             "Input format.",
             shown="by suffix, else text",
             project=True,
@@ -152,8 +155,8 @@ class Speech(Model):
         for_voice(
             "-l --language",
             LANGUAGE,
-            "Language of the text, such as en or zh. auto: tiny follows each sentence, the released models decide themselves;"
-            " detect guesses it.",
+            "Language of the text, such as en or zh. auto: tiny follows each sentence, the released models decide "
+            "themselves; detect guesses it.",
             "CODE",
             main=True,
             preset=True,
@@ -279,9 +282,12 @@ class Speech(Model):
     safe: Annotated[
         bool | None,
         for_sampling(
-            "--safe/--no-safe", SWITCH, "Hold each sentence back until it has ended normally and is not silent.",
-            shown="on for files", preset=True,
-        ),  # fmt: skip
+            "--safe/--no-safe",
+            SWITCH,
+            "Hold each sentence back until it has ended normally and is not silent.",
+            shown="on for files",
+            preset=True,
+        ),
     ] = None
 
 
@@ -304,7 +310,7 @@ class Output:
         str | None,
         for_output(
             "-F --format",
-            one_of("wav", "raw", "flac", "mp3", "opus", "ogg"),
+            one_of("wav", "raw", "flac", "mp3", "opus", "ogg", meant=dict.fromkeys(("m4b", "m4a", "aac"), AS_AAC)),
             "Audio format.",
             shown="by suffix, else wav",
             main=True,
@@ -415,7 +421,12 @@ class Machine:
     ] = None
     exact: Annotated[
         bool,
-        for_machine("--exact", SWITCH, "Make the sound independent of what else is generated at the same time (slower).", preset=True),
+        for_machine(
+            "--exact",
+            SWITCH,
+            "Make the sound independent of what else is generated at the same time (slower).",
+            preset=True,
+        ),
     ] = False
 
 

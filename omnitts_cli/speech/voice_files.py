@@ -300,6 +300,6 @@ def parse_blend(text: str) -> list[tuple[str, float]]:
         number = re.fullmatch(r"\d{1,6}(\.\d{1,6})?", weight, re.ASCII)
         if not colon or not number or float(weight) <= 0:
             halves = ",".join(f"{one.partition(':')[0]}:50" for one in items[:2])
-            raise InputError(f"'{item[:80]}' is not NAME:WEIGHT with a weight above 0", hint=halves[:80])
+            raise UsageError(f"'{item[:80]}' is not NAME:WEIGHT with a weight above 0", hint=halves[:80])
         parts.append((name, float(weight)))
     return parts

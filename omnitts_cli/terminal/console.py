@@ -25,9 +25,6 @@ SCHEMA = 1
 NAME_WIDTH, SHORTEST_CELL = 24, 12  # columns of a table that are kept, and in a narrow terminal
 MOST_ALIKE = 3
 MORE = {"cut": "sentences cut at the requested length", "guard": "sentences cut where generation went wrong"}
-TYPED = re.compile(
-    r"(?:omnitts|pip|hf|export|unset|mkdir|brew|apt-get|(?:curl|jq|ls) |OMNITTS_\w+|[A-Z][A-Z_]+=\S|-{1,2}[A-Za-z])"
-)
 RED, YELLOW, DIM, REVERSE, PLAIN = "\033[31m", "\033[33m", "\033[2m", "\033[7m", "\033[0m"
 
 
@@ -237,14 +234,14 @@ class Console:
         """One line of `doctor`, and how to fix it."""
         if self.json:
             return
-        mark = {"ok": "\033[32m", "warn": YELLOW, "fail": RED}[status]
+        mark = {"ok": "\033[32m", "skip": DIM, "warn": YELLOW, "fail": RED}[status]
         colour = self.stdout.is_terminal() and self.paints()
         shown = f"{mark}{status:<4}{PLAIN}" if colour else f"{status:<4}"
         width = shutil.get_terminal_size().columns if self.stdout.is_terminal() else 10_000
         for line in wrapped(f"{name}: {visible(words)}", width - 6):
             self.stdout.line(f"{shown}  {line}")
             shown = "    "
-        for line in wrapped(f"{label(fix)}: {visible(fix)}" if fix else "", width - 8):
+        for line in wrapped(step(fix) if fix else "", width - 8):
             self.stdout.line(f"        {line}")
 
     def record(self, **fields: Any) -> None:
@@ -288,7 +285,7 @@ class Console:
         if cause:
             lines.append(f"  cause: {visible(cause)}")
         if hint:
-            lines.append(f"  {label(hint)}: {visible(hint)}")
+            lines.append(f"  {step(hint)}")
         self._write("\n".join(lines))
 
     def _write(self, text: str) -> None:
@@ -305,9 +302,9 @@ class Console:
             pass
 
 
-def label(hint: str) -> str:
-    """What stands before a next step: "try" only before something that can be typed."""
-    return "try" if TYPED.match(hint) else "hint"
+def step(hint: str) -> str:
+    """A next step; a question stands for itself."""
+    return visible(hint if hint.startswith("did you mean") else f"try: {hint}")
 
 
 def visible(text: str) -> str:
@@ -335,9 +332,26 @@ def columns(rows: Sequence[Sequence[str]], head: Sequence[str], width: int) -> I
     widths = [max(cell_width(row[i]) for row in cells) for i in range(len(cells[0]))]
     widths[:-1] = narrowed(widths[:-1], width - 2 * len(widths), min(widths[-1], width // 2))
     for row in cells:
-        fitting = [*map(cut, row[:-1], widths), row[-1]]
-        padded = [cell + " " * (widths[i] - cell_width(cell)) for i, cell in enumerate(fitting)]
-        yield cut("  ".join(padded).rstrip(), width)
+        first = [*map(cut, row[:-1], widths)]
+        start = "".join(cell + " " * (widths[i] - cell_width(cell) + 2) for i, cell in enumerate(first))
+        for line in in_lines(row[-1], width - cell_width(start)) or [""]:
+            yield (start + line).rstrip()
+            start = " " * cell_width(start)
+
+
+def in_lines(text: str, width: int) -> list[str]:
+    """The last cell of a row, which nothing is cut off: a path or a sentence goes on in the next line."""
+    width, lines = max(width, SHORTEST_CELL), [""]
+    for word in re.findall(r"\S+|\s+", text):
+        if cell_width(lines[-1] + word.rstrip()) > width and lines[-1]:
+            lines[-1] = lines[-1].rstrip()
+            lines.append("")
+            word = word.lstrip()
+        for letter in word:
+            if cell_width(lines[-1] + letter) > width:
+                lines.append("")
+            lines[-1] += letter
+    return lines
 
 
 def narrowed(widths: list[int], width: int, last: int) -> list[int]:

@@ -347,6 +347,16 @@ def test_a_full_stderr_loses_the_message_and_keeps_the_exit_code(
         (("say", "-t", "0", "hi"), "--threads 1"),
         (("say", "--sample-rate", "1", "hi"), "--sample-rate 8000"),
         (("say", "--loudness", "-99", "hi"), "--loudness -70"),
+        (("say", "--sample-rate", "44.1k", "hi"), "--sample-rate 44100"),
+        (("say", "-F", "m4b", "-o", "x.m4b", "hi"), "leave -F out"),
+        (("say", "--input-format", "docx", "-f", "x.docx"), "pandoc -t markdown"),
+        (("say", "-v", "a", "-v", "b", "hi"), "-v A:50,B:50"),
+        (("say", "--seed", "1", "--seed", "2", "hi"), "give --seed once"),
+        (("say", "hi", "-r", "me.wav"), "omnitts clone -r me.wav"),
+        (("say", "hi", "-r", "150"), "--wpm 150"),
+        (("voices", "save", "me", "ref.wav"), "omnitts voices save NAME -r ref.wav"),
+        (("models", "fetch", "0.6b"), "omnitts models pull 0.6b"),
+        (("config", "set", "server.port", "9000"), "omnitts config edit   and write port below [serve]"),
     ],
 )
 def test_what_is_suggested_is_what_was_meant(omnitts: Omnitts, arguments: tuple[str, ...], hint: str) -> None:

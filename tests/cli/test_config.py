@@ -351,7 +351,7 @@ def test_what_cannot_be_changed_names_the_editor(omnitts: Omnitts, home: Path) -
 def test_a_broken_project_file_is_corrected_where_it_is(omnitts: Omnitts) -> None:
     Path("omnitts.toml").write_text("speed = = 1\n")
     done = omnitts("say", "--dry-run", "hi")
-    assert done.code == 3 and "hint: correct omnitts.toml" in done.err and "config edit" not in done.err
+    assert done.code == 3 and "try: correct omnitts.toml" in done.err and "config edit" not in done.err
 
 
 def test_a_preset_sets_a_voice(omnitts: Omnitts, home: Path) -> None:

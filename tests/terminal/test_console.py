@@ -36,25 +36,15 @@ def test_an_error_has_four_lines_at_most(capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().err == "error: what\n  cause: why\n  try: omnitts doctor\n"
 
 
-@pytest.mark.parametrize(
-    ("hint", "label"),
-    [
-        ("omnitts voices list", "try"),
-        ("-m 0.6b   or   -m 1.7b", "try"),
-        ("--seed N", "try"),
-        ("OMNITTS_SEED", "try"),
-        ("HF_HOME=/data omnitts say hi", "try"),
-        ("pip install matplotlib", "try"),
-        ("ls 'my texts'", "try"),
-        ("curl -LO https://example.com/a.txt   and then   -f a.txt", "try"),
-        ("leave one of them out", "hint"),
-        ("did you mean 'speed'?", "hint"),
-        ("- is stdin", "hint"),
-    ],
-)
-def test_try_stands_only_before_what_can_be_typed(hint: str, label: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("hint", ["omnitts voices list", "-m 0.6b   or   -m 1.7b", "leave one of them out"])
+def test_a_next_step_has_one_label(hint: str, capsys: pytest.CaptureFixture[str]) -> None:
     Console().warning("odd", hint=hint)
-    assert capsys.readouterr().err == f"warning: odd\n  {label}: {hint}\n"
+    assert capsys.readouterr().err == f"warning: odd\n  try: {hint}\n"
+
+
+def test_a_question_needs_no_label(capsys: pytest.CaptureFixture[str]) -> None:
+    Console().warning("odd", hint="did you mean 'speed'?")
+    assert capsys.readouterr().err == "warning: odd\n  did you mean 'speed'?\n"
 
 
 def test_a_warning_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,15 +67,22 @@ def test_quiet_keeps_errors_only(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_long_path_leaves_room_for_the_words_behind_it() -> None:
     rows = [["me", "saved", "/a/very/long/path/of/a/model/somewhere/on/the/disk", "my own voice"]]
     for width in (40, 60):
-        head, line = columns(rows, ["NAME", "KIND", "MODEL", "ABOUT"], width)
-        assert "my own" in line and "…" in line and max(map(cell_width, (head, line))) <= width
+        lines = list(columns(rows, ["NAME", "KIND", "MODEL", "ABOUT"], width))
+        assert "my own" in lines[1] and "…" in lines[1] and max(map(cell_width, lines)) <= width
 
 
 @pytest.mark.parametrize("width", [50, 60, 64])
-def test_names_are_not_cut_in_a_narrow_terminal(width: int) -> None:
+def test_neither_names_nor_the_last_column_are_cut(width: int) -> None:
     rows = [["1.7b-customvoice", "ready", "4.2 GiB", "/data/.cache/omnitts/models/1.7b-customvoice"]]
     lines = list(columns(rows, ["NAME", "STATE", "SIZE", "WHERE"], width))
     assert lines[1].startswith("1.7b-customvoice  ready  4.2 GiB  /da") and max(map(cell_width, lines)) <= width
+    assert "".join(line[34:].strip() for line in lines[1:]) == rows[0][3]
+
+
+def test_a_sentence_goes_on_in_the_next_line() -> None:
+    sentence = "The quick brown fox jumps over the lazy dog and goes home."
+    _, *lines = columns([["1", sentence]], ["N", "TEXT"], 30)
+    assert len(lines) == 3 and " ".join(line[3:] for line in lines) == sentence
 
 
 @pytest.mark.parametrize(("typed", "yes", "shown"), [("y\n", True, "go? [y/N] "), ("", False, "go? [y/N] \n")])
