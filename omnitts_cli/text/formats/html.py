@@ -17,7 +17,7 @@ BLOCKS = {
 }  # fmt: skip
 SKIPPED = {
     "script", "noscript", "style", "head", "nav", "template", "svg", "math", "rt", "rp", "pre", "select", "datalist",
-    "textarea", "button",
+    "textarea", "button", "del", "s", "strike",
 }  # fmt: skip
 HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
 HEADINGS = {"h1", "h2", "h3", "h4", "h5", "h6"}
@@ -91,8 +91,8 @@ class Reader(HTMLParser):
         elif tag in BLOCKS:
             self.paragraph()
             self._level = int(tag[1]) if tag in HEADINGS else self._level
-        elif tag == "br":
-            self._words.append("\v")
+        elif tag in ("br", "img"):
+            self._words.append("\v" if tag == "br" else description(attrs))
         elif tag in ("td", "th"):
             self._words.append(", " if any(word.strip() for word in self._words) else "")
         elif tag == "sup":
@@ -137,6 +137,11 @@ class Reader(HTMLParser):
             power = BASE.search(before) is not None and raised.strip().isalnum()
             self._words[self._raised :] = [f"^{raised.strip()}"] if power else []
         self._raised = None
+
+
+def description(attrs: list[tuple[str, str | None]]) -> str:
+    """The words for a picture."""
+    return "" if is_note(attrs) or is_hidden(attrs) else dict(attrs).get("alt") or ""
 
 
 def is_note(attrs: list[tuple[str, str | None]]) -> bool:

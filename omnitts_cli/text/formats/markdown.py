@@ -28,7 +28,7 @@ def markdown_blocks(text: str, *, lines: bool = False) -> Iterator[Block]:
 
     row: list[str] | None = None  # the cells of the open table row
     level = 0  # of the open heading
-    for token in MarkdownIt("commonmark").enable("table").parse(without_notes(text)):
+    for token in MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(without_notes(text)):
         if token.type == "tr_open":
             row = []
         elif token.type == "tr_close":
@@ -58,6 +58,10 @@ def front_matter(text: str) -> re.Match[str] | None:
     return found if found and all(FIELD.match(line) for line in found["fields"].split("\n")) else None
 
 
+MARKED = re.compile(r"(?<![\w=])==(?=[^\s=])(.+?)(?<=[^\s=])==(?![\w=])")
+BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
+
+
 def front_fields(text: str) -> dict[str, str]:
     """The simple fields of the front matter, such as title and author. The items of a list are joined by commas."""
     found = front_matter(text)
@@ -75,11 +79,19 @@ def unquoted(value: str) -> str:
 
 
 def inline_words(tokens: list[Any], lines: bool = False) -> str:
-    """Text, inline code and picture descriptions, in order."""
-    parts = []
+    """Text, inline code and picture descriptions, in order; struck words are left out."""
+    parts, struck = [], 0
     for token in tokens:
-        if token.type in ("text", "code_inline"):
+        if token.type in ("s_open", "s_close"):
+            struck += token.nesting
+        elif struck:
+            continue
+        elif token.type == "text":
+            parts.append(MARKED.sub(r"\1", token.content))
+        elif token.type == "code_inline":
             parts.append(token.content)
+        elif token.type == "html_inline" and BREAK.fullmatch(token.content):
+            parts.append("\n")
         elif token.type == "softbreak":
             parts.append("\n" if lines else " ")
         elif token.type == "hardbreak":

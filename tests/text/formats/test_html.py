@@ -106,3 +106,9 @@ def test_links_are_never_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("socket.socket", lambda *given, **_: opened.append(given))
     page = '<p>words<img src="file:///etc/passwd"></p><iframe src="http://127.0.0.1:9/">x</iframe><object data="x"/>'
     assert texts(page)[0] == "words" and opened == []
+
+
+def test_a_picture_is_described_and_struck_words_are_not_spoken() -> None:
+    page = '<p>See <img alt="A cat on a mat" src="a.png">. <img alt="" src="b.png">Not <s>it</s> <del>x</del>that.</p>'
+    assert texts(page) == ["See A cat on a mat. Not that."]
+    assert texts('<p>One<img alt="no" hidden src="a.png"> two.</p>') == ["One two."]

@@ -66,3 +66,18 @@ def test_footnotes_and_check_boxes() -> None:
     items = "- [ ] todo\n- [x] done\n- [link](x) stays"
     source = f"Text[^1] goes on[^note].\n\n{items}\n\n[^1]: The note.\n    More of it.\n\nEnd."
     assert texts(source) == ["Text goes on.", "todo", "done", "link stays", "End."]
+
+
+@pytest.mark.parametrize(
+    ("text", "spoken"),
+    [
+        ("Term<br>break", "Term\nbreak"),
+        ("Term<br/>break", "Term\nbreak"),
+        ("A ==marked== word.", "A marked word."),
+        ("If a ==b then c==d.", "If a ==b then c==d."),
+        ("`==x==` stays.", "==x== stays."),
+        ("Not ~~this~~ that.", "Not  that."),
+    ],
+)
+def test_breaks_marks_and_struck_words(text: str, spoken: str) -> None:
+    assert texts(text) == [spoken]
