@@ -42,7 +42,10 @@ def sources(audio: object) -> list[str | bytes]:
     if isinstance(audio, bytes | bytearray | memoryview):
         return [bytes(audio)]
     if callable(read := getattr(audio, "read", None)):
-        data = read()
+        try:
+            data = read()
+        except UnicodeDecodeError:
+            data = ""
         if not isinstance(data, bytes):
             raise UsageError("the open file gives text, not bytes", hint='open(path, "rb")')
         return [data]

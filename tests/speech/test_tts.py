@@ -153,19 +153,20 @@ def test_help_of_speak_names_every_option(tts: TTS) -> None:
     assert [name for name in options if name != "seed" and not re.search(rf"\b{name}\b", TTS.speak.__doc__ or "")] == []
 
 
+NEEDS = "clone() needs a file, several files, bytes, an open file, a Clip, or (samples, rate)"
 WRONG: list[tuple[Any, str]] = [
     (lambda tts: tts.speak(None), "the text is NoneType, not a string"),
     (lambda tts: tts.speak(b"Hello."), "the text is bytes, not a string"),
     (lambda tts: tts.speak_all("Hello."), "speak_all() takes several texts, not one string"),
     (lambda tts: tts.speak("Hello.", voice=3), "voice = 3 is not a name, a path or a Voice"),
-    (lambda tts: tts.clone([]), "clone() needs a file, several files, bytes"),
-    (lambda tts: tts.clone(np.zeros(24_000, np.float32)), "clone() needs a file, several files, bytes"),
+    (lambda tts: tts.clone([]), NEEDS),
+    (lambda tts: tts.clone(np.zeros(24_000, np.float32)), NEEDS),
     (lambda tts: tts.clone("a.wav", strat=1.0), "clone() has no option 'strat'"),
     (lambda tts: tts.clone(tts.speak("Hello."), start=1.0), "clone() has no option 'start'"),
     (lambda tts: tts.design(None), "the description is None, not text"),
     (lambda tts: tts.design("deep", seed="x"), "seed = 'x' is not a whole number from 0 to 9223372036854775807"),
     (lambda tts: tts.speak_all(["Hello."], seed=1.5), "seed = 1.5 is not a whole number from 0 to 9223372036854775807"),
-    (lambda tts: tts.clone(3), "clone() needs a file, several files, bytes"),
+    (lambda tts: tts.clone(3), NEEDS),
     (lambda tts: tts.stream(["one ", 2]).clip(), "the text contains int; only strings can be spoken"),
     (lambda tts: omnitts.load("tiny", devise="cpu"), "load(): unknown key 'devise'"),
 ]
