@@ -16,11 +16,13 @@ import threading
 import wave
 from collections.abc import Iterator
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from browser import chromium
 from command import Omnitts
 from patience import LONG_S, eventually
 from serving import Running, samples_of_say, start
@@ -302,3 +304,69 @@ def test_every_way_gives_the_same_samples(omnitts: Omnitts, home: Path) -> None:
         eventually(lambda: server.state.models.all[0].card)
         assert omnitts(*say, "--via", server.url, "-o", "via.raw").code == 0
         assert Path("via.raw").read_bytes() == said
+
+
+# -- a page of another origin, in a browser
+
+SPEAK = """
+const [url, key, body, done] = arguments;
+const headers = { "Authorization": `Bearer ${key}`, "Content-Type": "application/json" };
+fetch(url, { method: "POST", headers, body: JSON.stringify(body) }).then(async (answer) => {
+  const bytes = await answer.arrayBuffer();
+  if (!answer.ok) return done({ status: answer.status, code: JSON.parse(new TextDecoder().decode(bytes)).error.code });
+  const played = new Audio(URL.createObjectURL(new Blob([bytes], { type: answer.headers.get("Content-Type") })));
+  const plays = await new Promise((ready) => {
+    played.oncanplay = () => ready(true);
+    played.onerror = () => ready(played.error.message);
+    played.load();
+  });
+  const sound = await new OfflineAudioContext(1, 8000, 8000).decodeAudioData(bytes);
+  done({ status: 200, voice: answer.headers.get("X-Voice"), samples: sound.length, plays });
+}).catch((error) => done({ failed: String(error) }));
+"""
+STREAMED = {"stream": True, "stream_format": "audio"}
+
+
+@pytest.fixture(scope="module")
+def other_page() -> Iterator[str]:
+    """The address of a page that is not the server's."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(b"<!doctype html><title>another page</title>")
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_page_of_another_origin_speaks_with_a_key(other_page: str, said: bytes, tmp_path: Path) -> None:
+    expected = len(said) // 2
+    with chromium(tmp_path) as driver, start(keys={digest("sesame"): "me"}, cors_origin=(other_page,)) as server:
+        driver.set_script_timeout(LONG_S)
+
+        def speak(key: str = "sesame", page: str = other_page, **fields: Any) -> dict[str, Any]:
+            if not driver.current_url.startswith(page):
+                driver.get(page)
+            body = {"input": TEXT, "seed": 7, "voice": "ann", **fields}
+            return dict(driver.execute_async_script(SPEAK, f"{server.url}/v1/audio/speech", key, body))
+
+        for fields in ({"response_format": "flac"}, {"response_format": "flac", **STREAMED},
+                       {"response_format": "wav"}, {"response_format": "wav", "stream": False},
+                       {"response_format": "mp3"}):  # fmt: skip
+            found = speak(**fields)
+            assert (found.get("status"), found.get("voice")) == (200, "ann"), found
+            tolerance = 0.4 * 8000 if fields["response_format"] == "mp3" else 1
+            assert found["samples"] == pytest.approx(expected, abs=tolerance), fields
+            assert found["plays"] is True, fields
+        assert speak(instructions="Be cheerful.", stream=False)["status"] == 200
+        assert speak(key="wrong") == {"status": 401, "code": "invalid_api_key"}, "the page can read the error"
+        assert "Failed to fetch" in speak(page=other_page.replace("127.0.0.1", "localhost"))["failed"]
