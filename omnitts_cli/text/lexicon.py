@@ -1,8 +1,9 @@
 """Lexicon: words and how they are to be spoken. One pass over a text; what was put in is not looked at again.
 
 A file has a line `word<TAB>spoken form` for each. A word in small letters stands for any case, one with a
-capital for exactly itself. Only whole words are replaced, except in scripts without spaces. Of several
-words that fit at one place the longest wins; of two lines for one word the later.
+capital for exactly itself. Only whole words are replaced, except in scripts without spaces; a word of
+three letters or more also stands for its plural. Of several words that fit at one place the longest wins; of two lines
+for one word the later.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from omnitts_cli.text.decode import decode
 
 LONGEST_WORD = 200
 LARGEST_FILE = 256 * 2**20
+SHORTEST_PLURAL = 3  # letters of a word that stands for its plural too
+HISSING = ("s", "x", "z", "ch", "sh")
 CJK_CLASS = CJK.pattern[1:-1]
 TOKEN = re.compile(rf"[{CJK_CLASS}]|(?:(?![{CJK_CLASS}])\w)+|[^\w\s]")
 
@@ -58,16 +61,39 @@ class Lexicon:
         return "".join([*parts, text[done:]])
 
     def _find(self, text: str, start: int, first: str) -> tuple[int, str] | None:
-        for length in self._lengths.get(first, ()):
-            written = text[start : start + length]
-            if len(written) < length or not ends_word(text, start + length):
-                continue
-            spoken = self._words.get(written)
-            if spoken is None:
-                spoken = self._words.get(written.lower())
-            if spoken is not None:
-                return length, spoken
+        for key in (first, first.removesuffix("s"), first.removesuffix("es")):  # GIFs, boxes
+            for length in self._lengths.get(key, ()):
+                written = text[start : start + length]
+                if len(written) < length or (spoken := self._spoken(written)) is None:
+                    continue
+                if ends_word(text, start + length):
+                    return length, spoken
+                if (ending := plural_ending(text, start + length, written)) and ends_word(
+                    text, start + length + ending
+                ):
+                    return length + ending, plural(spoken)
         return None
+
+    def _spoken(self, written: str) -> str | None:
+        spoken = self._words.get(written)
+        return self._words.get(written.lower()) if spoken is None else spoken
+
+
+def plural_ending(text: str, end: int, word: str) -> int:
+    """How many letters of a plural stand behind a word, by the way English writes it."""
+    if len(word) < SHORTEST_PLURAL or not word[-1].isalpha() or word[-1] in "sS":
+        return 0
+    if word.endswith(HISSING):
+        return 2 if text.startswith("es", end) else 0
+    return int(text.startswith("s", end))
+
+
+def plural(spoken: str) -> str:
+    """The spoken form in the plural; a letter by itself keeps its name: S Q L's."""
+    last = spoken.rpartition(" ")[2]
+    if len(last) == 1:
+        return f"{spoken}'s"
+    return spoken + ("es" if spoken.endswith(HISSING) else "s") if spoken else spoken
 
 
 def ends_word(text: str, end: int) -> bool:

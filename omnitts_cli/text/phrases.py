@@ -7,7 +7,10 @@ wide.
 
 from __future__ import annotations
 
+import math
 import re
+import sys
+from bisect import bisect_left, bisect_right
 from itertools import accumulate
 
 ANYWHERE = 1.0  # the cost of a cut between two words of which nothing is known
@@ -62,8 +65,11 @@ NUMBER_WORDS = frozenset(
     "eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion "
     "trillion point".split()
 )
-BARE = re.compile(r"[^\w'%$-]+")
+AROUND = ',.;:!?()[]{}"“”‘«»„…—–*_#'
 WORD = re.compile(r"\S+")
+BEHIND_NUMBERS = JOINING | PREPOSITIONS | CLAUSE | RELATIVE
+BEGINNING = RELATIVE | CLAUSE | OFTEN_CLAUSE | JOINING | QUESTION | {"that"}
+OPENING = BEGINNING | PREPOSITIONS | TO_CLAUSE | PRONOUNS | ARTICLES | {"of"}
 SMALL = 0.4  # of the largest width: a part below this costs more, the more the smaller it is
 
 
@@ -74,7 +80,8 @@ def cuts(text: str, widest: int) -> list[int]:
         return []
     # a word that is wide by itself, such as a long number, is cut by other means
     widths = list(accumulate((min(spoken_width(word[0]), widest // 2) + 1 for word in words), initial=0))
-    costs = costs_between([word[0] for word in words])
+    first, last = bisect_left(widths, widest // 5), bisect_right(widths, widths[-1] - widest // 5)  # no short parts
+    costs = costs_between([word[0] for word in words], first, last)
     for limit in (GOOD, NEVER + ANYWHERE):
         places = [0, *(n for n in range(1, len(words)) if costs[n] <= limit), len(words)]
         chosen = cheapest(places, costs, widths, widest)
@@ -104,12 +111,14 @@ def cheapest(places: list[int], costs: list[float], widths: list[int], widest: i
         while widths[place] - widths[places[first]] - 1 > widest:
             first += 1
         own = costs[place] if place < len(costs) else 0.0
-        options = [
-            (best[i][0] + own + cost_of_part(widths[place] - widths[places[i]] - 1, widest), i) for i in range(first, j)
-        ]
-        if not options:
+        least, least_at = math.inf, -1
+        for i in range(first, j):
+            sum_of = best[i][0] + cost_of_part(widths[place] - widths[places[i]] - 1, widest)
+            if sum_of < least:
+                least, least_at = sum_of, i
+        if least_at < 0:
             return None
-        best.append(min(options))
+        best.append((least + own, least_at))
     chosen, at = [], best[-1][1]
     while at > 0:
         chosen.append(places[at])
@@ -119,26 +128,28 @@ def cheapest(places: list[int], costs: list[float], widths: list[int], widest: i
 
 def cost_of_part(width: int, widest: int) -> float:
     """One more part is one more pause, and a model stumbles over a short one."""
-    return 0.35 + 1.5 * max(0.0, SMALL - width / widest)
+    share = width / widest
+    return 0.35 if share >= SMALL else 0.35 + 1.5 * (SMALL - share)
 
 
-def costs_between(words: list[str]) -> list[float]:
-    """The cost of a cut before each word; the first has none."""
-    bare = ["", "", *(BARE.sub("", word).lower() for word in words), ""]
-    found = [NEVER]
-    for n in range(1, len(words)):
-        found.append(cost(words[n - 1], words[n], bare[n : n + 4]))
+def costs_between(words: list[str], first: int = 1, last: int = sys.maxsize) -> list[float]:
+    """The cost of a cut before each word from the number `first` to `last`; NEVER before the others."""
+    bare = ["", "", *(word.strip(AROUND).lower() for word in words), ""]
+    found = [NEVER] * len(words)
+    for n in range(max(first, 1), min(last + 1, len(words))):
+        found[n] = cost(words[n - 1], words[n], bare[n : n + 4])
     return found
 
 
 def cost(last: str, first: str, bare: list[str]) -> float:
     """The cost of a cut between the words `last` and `first`. `bare`: two before it and two behind, unmarked."""
-    found = MARKS.get(last[-1]) if last[-1] in MARKS else MARKS.get(last.rstrip("\"'”’)]»")[-1:])
-    if found is not None:
-        return after_mark(found, first, bare)
+    if not last[-1].isalnum():
+        found = MARKS.get(last[-1], MARKS.get(last.rstrip("\"'”’)]»")[-1:]))
+        if found is not None:
+            return after_mark(found, first, bare)
     if first[:1] in "(—–[" or (first[:1] in '“"‘«' and bare[1] in SAYING):
         return 0.2
-    return NEVER if clings(last, first, bare) else before_word(first, bare)
+    return NEVER if clings(last, first, bare) else before_word(bare)
 
 
 def after_mark(found: float, first: str, bare: list[str]) -> float:
@@ -155,45 +166,47 @@ def clings(last: str, first: str, bare: list[str]) -> bool:
     before, after = bare[1], bare[2]
     if before in CLINGING and not (before in AUXILIARIES and after in CLAUSE):
         return True
-    if number_like(before) and (number_like(after) or after not in JOINING | PREPOSITIONS | CLAUSE | RELATIVE):
+    if number_like(before) and (after not in BEHIND_NUMBERS or number_like(after)):
         return True
-    if number_like(after) and after != "one" and last[:1].isupper():
+    capital = last[0].isupper()
+    if capital and number_like(after) and after != "one":
         return True  # Gen 2, Chapter four
-    return last[:1].isupper() and first[:1].isupper() and before not in PRONOUNS
+    return capital and first[0].isupper() and before not in PRONOUNS
 
 
 def number_like(word: str) -> bool:
-    return word in NUMBER_WORDS or any(c.isdigit() for c in word)
+    return word in NUMBER_WORDS or (not word.isalpha() and any(c.isdigit() for c in word))
 
 
-def before_word(first: str, bare: list[str]) -> float:
+def before_word(bare: list[str]) -> float:
     """By the word that follows, and its neighbours."""
     before, after, next_one = bare[1], bare[2], bare[3]
-    if after in RELATIVE or after in CLAUSE:
-        return 0.8 if before in BEFORE_CLAUSE or bare[0] == "to" else 0.2
+    if after not in OPENING:
+        return other_words(*bare[:3])
+    if after in BEGINNING:
+        return before_clause(*bare)
+    if next_one in RELATIVE and (after in PREPOSITIONS or after == "of"):
+        return 0.2  # in which
+    if next_one == "that" and after in TO_CLAUSE:
+        return 0.3  # so that, now that
+    if after in PREPOSITIONS:
+        return before_preposition(*bare[:3])
+    if before in SAYING and (after in PRONOUNS or after in ARTICLES):
+        return 0.55
+    return other_words(*bare[:3])
+
+
+def before_clause(earlier: str, before: str, after: str, next_one: str) -> float:
+    """Before a word with which a clause may begin."""
     if after == "that":
-        return before_that(before, next_one)
+        return NEVER if before in TO_CLAUSE else 0.25
     if after in OFTEN_CLAUSE:
         return before_often_clause(before, after, next_one)
     if after in JOINING:
         return before_joining(next_one)
     if after in QUESTION:
         return 0.4
-    if next_one in RELATIVE and after in PREPOSITIONS | {"of"}:
-        return 0.2  # in which
-    if next_one == "that" and after in TO_CLAUSE:
-        return 0.3  # so that, now that
-    if after in PREPOSITIONS:
-        return before_preposition(*bare[:3])
-    if before in SAYING and after in PRONOUNS | ARTICLES:
-        return 0.55
-    return other_words(*bare[:3])
-
-
-def before_that(before: str, next_one: str) -> float:
-    if before in TO_CLAUSE:
-        return NEVER
-    return 0.25
+    return 0.8 if before in BEFORE_CLAUSE or earlier == "to" else 0.2
 
 
 def before_often_clause(before: str, after: str, next_one: str) -> float:

@@ -15,12 +15,14 @@ from difflib import SequenceMatcher
 from typing import Any, Protocol
 
 from omnitts_cli.errors import Notice, UsageError
+from omnitts_cli.text.boundary import STOPS
 from omnitts_cli.text.clean import has_speech
 from omnitts_cli.text.phrases import cuts, spoken_width
 from omnitts_cli.text.piece import Break, Piece
 from omnitts_cli.text.split import SHORT_COLUMNS, Splitter
 from omnitts_cli.text.unreadable import Unreadable
 
+INNER_STOP = re.compile(rf"[{re.escape(STOPS)}](?=\W*\w)")
 Read = Callable[[str], str]
 
 GROWTH = 4 / 3  # how much longer a piece may become by spelling out numbers before it is split again
@@ -61,12 +63,24 @@ def parts_of(piece: Piece, longest: int | None) -> list[Piece]:
 
 def sentences(text: str, longest: int) -> Iterator[tuple[str, Break]]:
     """The sentences, each with the break before it; a short one goes with the next unless both are too long."""
-    for short in (SHORT_COLUMNS, 0):
-        splitter = Splitter(largest=len(text) + 1, short=short, pauses=False)
-        found = [(part.text, part.gap) for part in splitter.feed(text) + splitter.flush() if part.speech]
-        if all(len(sentence) <= longest for sentence, _ in found):
-            break
-    yield from found
+    if not INNER_STOP.search(text):
+        yield text, "none"
+        return
+    splitter = Splitter(largest=len(text) + 1, short=0, pauses=False)
+    found = [part for part in splitter.feed(text) + splitter.flush() if part.speech]
+    held, gap = "", found[0].gap if found else "none"
+    for part in found:
+        both = f"{held} {part.text}" if held else part.text
+        if held and len(both) > longest:
+            yield held, gap
+            both, held = part.text, ""
+        gap = gap if held else part.gap
+        held = both
+        if len(held) > SHORT_COLUMNS:
+            yield held, gap
+            held = ""
+    if held:
+        yield held, gap
 
 
 def cut_hard(text: str, gap: Break, longest: int) -> list[tuple[str, Break]]:

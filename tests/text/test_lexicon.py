@@ -29,6 +29,14 @@ def lexicon(*entries: tuple[str, str]) -> Lexicon:
         ([("don't", "do not")], "Don't go", "do not go"),
         ([("x", "")], "a x b", "a  b"),
         ([], "nothing", "nothing"),
+        ([("gif", "jif"), ("GUI", "gooey")], "GIFs, a GIF's end, GUIs", "jifs, a jif's end, gooeys"),
+        ([("SQL", "S Q L"), ("box", "bocks")], "two SQLs in boxes, boxs", "two S Q L's in bockses, boxs"),
+        ([("gif", "jif"), ("gifs", "many")], "GIFs", "many"),
+        (
+            [("hi", "hoy"), ("as", "az"), ("glas", "x"), ("red cat", "dog")],
+            "his glass red cats",
+            "his glass dogs",
+        ),
     ],
 )
 def test_words(entries: list[tuple[str, str]], text: str, expected: str) -> None:

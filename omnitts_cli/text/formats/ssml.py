@@ -13,6 +13,10 @@ BREAKS = {"none": 0.0, "x-weak": 0.1, "weak": 0.2, "medium": 0.4, "strong": 0.8,
 LONGEST_BREAK_S = 60.0
 WORDS_ONLY = {"say-as", "prosody", "emphasis", "voice", "lang", "phoneme", "w", "token", "audio"}
 SILENT = {"mark", "desc", "meta", "metadata", "lexicon", "lookup"}
+SIGN_NAMES = {"-": "dash", ".": "dot", "/": "slash", "_": "underscore", "@": "at", "+": "plus", "#": "hash"}
+BETWEEN_DIGITS = re.compile(r"(?<=\d)[^\w\s,]+[ ]*(?=\d)")
+APART = re.compile(r"(\d)")
+NUMERAL = re.compile(r"\d{1,15}|\d{1,3}(?:,\d{3}){1,4}")
 TIME = re.compile(r"\+?(\d{1,6}(?:\.\d{1,6})?)(ms|s)")
 
 
@@ -50,6 +54,29 @@ def parse(text: str, name: str) -> Any:
         ) from error
 
 
+def said_as(element: Any) -> str | None:
+    """The words of <say-as>, written so that they are read as it asks; None for a kind that the reader must guess."""
+    kind = (element.get("interpret-as") or "").strip().lower()
+    words = " ".join("".join(element.itertext()).split())
+    if kind in ("characters", "character", "spell-out", "verbatim", "letters"):
+        return " ".join(SIGN_NAMES.get(letter, letter.upper()) for letter in words if not letter.isspace())
+    if kind in ("digits", "digit", "telephone"):
+        return " ".join(APART.sub(r" \1", BETWEEN_DIGITS.sub(",", words)).split())
+    if kind == "ordinal" and words.isdecimal():
+        return words + ordinal_ending(words)
+    if kind in ("cardinal", "number") and NUMERAL.fullmatch(words):
+        return f"{int(words.replace(',', '')):,}"
+    if kind == "expletive":
+        return "beep"
+    return None
+
+
+def ordinal_ending(digits: str) -> str:
+    if digits[-2:-1] == "1":
+        return "th"
+    return {"1": "st", "2": "nd", "3": "rd"}.get(digits[-1], "th")
+
+
 def local(tag: Any) -> str:
     """A tag without its namespace."""
     return str(tag).rsplit("}", 1)[-1].lower()
@@ -82,6 +109,9 @@ class Reader:
             return
         if tag == "sub":
             self._words.append(element.get("alias") or "".join(element.itertext()))
+            return
+        if tag == "say-as" and (said := said_as(element)) is not None:
+            self._words.append(said)
             return
         yield from self._inside(element, tag, depth)
 

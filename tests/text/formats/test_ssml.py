@@ -22,6 +22,32 @@ def test_words_sentences_and_breaks() -> None:
     assert notices == ["a.ssml: the words in <emphasis>, <prosody> are spoken, the tags have no effect"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "words", "said"),
+    [
+        ("characters", "NaCl", "N A C L"),
+        ("spell-out", "a1-b", "A 1 dash B"),
+        ("digits", "2024", "2 0 2 4"),
+        ("telephone", "555-01", "5 5 5, 0 1"),
+        ("ordinal", "3", "3rd"),
+        ("ordinal", "112", "112th"),
+        ("cardinal", "1999", "1,999"),
+        ("expletive", "darn", "beep"),
+    ],
+)
+def test_words_are_said_as_asked(kind: str, words: str, said: str) -> None:
+    notices: list[str] = []
+    assert blocks(f'<speak>So <say-as interpret-as="{kind}">{words}</say-as>.</speak>', notices) == [f"So {said}."]
+    assert notices == []
+
+
+def test_a_kind_of_words_that_is_not_known_has_no_effect_and_is_told() -> None:
+    for kind in ('interpret-as="date" format="mdy"', 'interpret-as="ordinal"', ""):
+        notices: list[str] = []
+        assert blocks(f"<speak>on <say-as {kind}>May 5</say-as></speak>", notices) == ["on May 5"]
+        assert len(notices) == 1 and "<say-as>" in notices[0]
+
+
 def test_breaks_have_a_limit() -> None:
     notices: list[str] = []
     assert blocks('<speak><break time="99999s"/>a<break time="60s"/>b<break time="99999s"/></speak>', notices) == [
