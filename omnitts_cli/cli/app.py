@@ -22,7 +22,7 @@ NAME = "omnitts"
 BARE = (["-h"], ["--help"], ["-V"], ["--version"])
 COMMANDS = {
     "say": "Speak text.",
-    "clone": "Speak text in the voice of a clip.",
+    "clone": "Speak text in a voice like that of a clip.",
     "design": "Speak text in a voice made from a description.",
     "play": "Speak live: standard input as it arrives, a file, or words. Space pauses, q stops.",
     "ask": "Ask Qwen3-Omni a question; it answers in text or speech.",
@@ -86,7 +86,7 @@ def root(
     \b
     omnitts say "Hello there"                      speak
     omnitts say -f book.md -o book.flac            speak a file into a file
-    omnitts clone -r me.wav "Good morning"         speak in the voice of a clip
+    omnitts clone -r me.wav "Good morning"         speak in a voice like that of a clip
     omnitts design -i "deep and slow" "Once"       speak in a described voice
     omnitts batch lines.csv -O corpus              speak the rows of a manifest
     omnitts ask "Why is the sky blue?"             ask a language model

@@ -1,4 +1,4 @@
-"""omnitts clone: speak text in the voice of a clip."""
+"""omnitts clone: speak text in a voice like that of a clip."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def clone(
     messages: Messages,
     words: Words = None,
 ) -> None:
-    """Speak text in the voice of a clip.
+    """Speak text in a voice like that of a clip.
 
     \b
     omnitts clone -r me.wav "Good morning"

@@ -69,7 +69,7 @@ class Rebuild:
 
     def speak(self, series: int, hours: float | None, minutes: float | None) -> None:
         """Runs the teacher, whose speech the other stages learn from. It may run at the same time as they do."""
-        teacher = Teacher(self._kokoro, self.device)
+        teacher = Teacher(self._kokoro, self.device, self.recipe.teacher.locked)
         wanted = self.recipe.teacher.hours if hours is None else hours
         speak(self.recipe, teacher, self._read(), self.work, series, wanted, 60 * minutes if minutes else float("inf"))
 
@@ -101,7 +101,7 @@ class Rebuild:
         """Writes the recipe's named voices into the model folder, with rows from clips; does nothing if all rows are
         learned."""
         if any(voice.clips for voice in self.recipe.voices):
-            teacher = Teacher(self._kokoro, self.device)
+            teacher = Teacher(self._kokoro, self.device, self.recipe.teacher.locked)
             name_voices(self.recipe, teacher, self._read(), self._tokens(), self.work / MODEL)
 
     def picture(self) -> None:

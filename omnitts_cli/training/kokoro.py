@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from omnitts_cli.devices.device import Device
+from omnitts_cli.training import pitch_lock
 
 SAMPLES = 600  # of sound for each frame of the teacher's durations
 WEIGHTS, CONFIG, CODE = "kokoro.safetensors", "config.json", "kokoro"
@@ -65,6 +66,7 @@ def load(folder: Path, device: Device) -> nn.Module:
     net: Any = importlib.import_module("kokoro.istftnet")
     net.AdaIN1d.forward, net.Generator.forward = _adain, _generator
     net.AdaINResBlock1.forward = _residual
+    net.SineGen._f02sine = _sines
     net.AdaINResBlock1.act = staticmethod(torch.compile(_norm_snake, dynamic=True) if device.captures else _norm_snake)
     model.half_sound = device.captures
     return model.to(device.torch_device).eval().requires_grad_(False)
@@ -84,6 +86,7 @@ class _Lengths:
 
     frames: Tensor
     longest: int
+    cycles: Tensor  # [B, n]: the phase of the source at each sample
 
 
 def _valid(x: Tensor) -> Tensor:
@@ -124,6 +127,12 @@ def _masked(x: Tensor) -> Tensor:
     return x * (torch.arange(x.shape[-1], device=x.device)[None] < _valid(x)[:, None])[:, None]
 
 
+def _sines(self: Any, harmonics: Tensor) -> Tensor:
+    """The source's sines [B, n, harmonics], from the phase of the batch; the package's own have no fixed phase."""
+    times = torch.arange(1, harmonics.shape[2] + 1, device=harmonics.device)
+    return torch.sin(2 * torch.pi * _Lengths.cycles[..., None] * times)
+
+
 def _generator(self: Any, x: Tensor, style: Tensor, pitch: Tensor) -> Tensor:
     with torch.autocast(x.device.type, enabled=False):
         pitch = self.f0_upsamp(pitch.float()[:, None]).transpose(1, 2)
@@ -150,8 +159,9 @@ def _packed(lstm: nn.LSTM, x: Tensor, lengths: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def speak(model: Any, ids: list[list[int]], styles: Tensor, pace: Tensor, pitch: Tensor) -> Pass:
-    """ids: [0, phonemes, 0] of each text. styles [B, 256]; pace [B] divides durations; pitch [B] multiplies F0."""
+def speak(model: Any, ids: list[list[int]], styles: Tensor, pace: Tensor, pitch: Tensor, locked: bool = False) -> Pass:
+    """ids: [0, phonemes, 0] of each text. styles [B, 256]; pace [B] divides durations; pitch [B] multiplies F0.
+    `locked`: see `pitch_lock`."""
     device = styles.device
     lengths = torch.tensor([len(i) for i in ids], device=device)
     tokens = torch.zeros(len(ids), int(lengths.max()), dtype=torch.long)
@@ -180,6 +190,10 @@ def speak(model: Any, ids: list[list[int]], styles: Tensor, pace: Tensor, pitch:
             y = block(y, how)
         curves.append(_masked(out(_masked(y))).squeeze(1))
     curves[0] = curves[0] * pitch[:, None]
+    if locked:
+        curves[0], _Lengths.cycles = pitch_lock.locked(curves[0])
+    else:
+        _Lengths.cycles = pitch_lock.free(curves[0])
     text = model.text_encoder(tokens, lengths, pad) @ align
     with torch.autocast(device.type, torch.float16, enabled=model.half_sound):
         sound = model.decoder(text, curves[0], curves[1], who).squeeze(1)

@@ -18,14 +18,16 @@ from torch import Tensor, nn
 from omnitts_cli.devices.device import Device
 from omnitts_cli.models.codec_decoder import CodecDecoder
 from omnitts_cli.training import checkpoints
+from omnitts_cli.training.bending import bent, curve, half_periods, mean_pitch, walk
 from omnitts_cli.training.channels_last import evened
-from omnitts_cli.training.codec_stage import CodecStage
+from omnitts_cli.training.codec_stage import PITCHES_PER_FRAME, CodecStage
 from omnitts_cli.training.discriminators import Discriminators, discriminator_loss, generator_losses
 from omnitts_cli.training.joined import JoinedWeights
 from omnitts_cli.training.journal import Journal
 from omnitts_cli.training.learning import Capture, half, half_type, optimiser
 from omnitts_cli.training.low_wave import out_of_phase
 from omnitts_cli.training.perceptual_loss import DISTANCES, MISHEARD, PerceptualLoss
+from omnitts_cli.training.periodicity import pitches
 from omnitts_cli.training.pool import FRAME, SoundPool
 from omnitts_cli.training.recipe import Polish, Recipe
 from omnitts_cli.training.stage_results import STEM
@@ -35,13 +37,7 @@ from omnitts_cli.training.team import Team
 BAND, TAPS = 8000.0, 63
 """Hz, and samples of the filter. Words need nothing above the band; there the decoder could hide information for the
 encoder."""
-ENCODED, BEFORE = 240, 10  # frames of a stretch, and how many at its front are context only
-ROWS = 64  # stretches encoded at once
-MOVES = (0, 80, 160)
-"""Samples by which the sound is delayed before it is encoded. The glottal pulses of codes that a language side draws do
-not always fit those of the frame before. Frames from sound with different delays are like that, so the decoder learns
-to join them."""
-LONG = 1024  # samples: spectra of windows this long do not depend on where the pulses are
+BEFORE = 5  # frames before the one that is encoded; the encoder's convolutions reach no further
 
 
 def low(sound: Tensor) -> Tensor:
@@ -92,9 +88,6 @@ class PolishStage(CodecStage):
         self.optimiser = optimiser(device, self.learned, self.paced, (0.8, 0.99), 1e-3)
         for module in (self.encoder, self.quantiser, self.phones, self.pitch, self.outline):
             module.eval().requires_grad_(False)
-        # the decoder's input for each frame of the pool, for each delay of MOVES
-        frames = len(pool.sound) // FRAME
-        self.meant = torch.zeros(len(MOVES), frames, recipe.codec.quantised, device=device.torch_device)
         self.judges = JoinedWeights((self.discriminators,), half_type(device))
         self.discriminator_optimiser = self.optimiser_of([self.judges.values])
         # the encoder does not learn, so its weights are converted once
@@ -113,9 +106,9 @@ class PolishStage(CodecStage):
         return self.recipe.polish
 
     @property
-    def fitting(self) -> int:
-        """The number of examples whose frames all have the same delay; they come first in a batch."""
-        return self.schedule.batch - int(self.schedule.batch * self.schedule.unfit)
+    def moved(self) -> int:
+        """The number of examples whose frames have different delays; they come first in a batch."""
+        return round(self.schedule.batch * self.schedule.bent)
 
     def learners(self) -> tuple[nn.Module, ...]:
         return (self.decoder,)
@@ -136,46 +129,30 @@ class PolishStage(CodecStage):
             self.uses_recogniser = self.team.agree(right, self.device) >= LEAST
         self.team.start_alike(self.perceptual.recogniser.state_dict().values())
         self.perceptual.freeze()
-        self._encode_all()
+        self._start_means()
         if self.uses_recogniser:
             self._weigh(journal)
 
     @torch.no_grad()
-    def _encode_all(self) -> None:
-        """Encode and quantise the whole pool, in overlapping stretches."""
+    def _start_means(self) -> None:
+        """Take over the weights that were loaded: the decoder's as the first means, the encoder's as they are used."""
         self.averages.load_state_dict(self.decoder.state_dict())
         for used, new in zip(self.encoder_parts, self._encoder_parts(), strict=True):
             used.copy_(new)
-        frames, step = int(self.pool.filled) // FRAME, ENCODED - BEFORE
-        halves = self.encoder.quantiser, self.decoder.quantiser
-        for move, kept in zip(MOVES, self.meant, strict=True):
-            whole = F.pad(self.pool.sound[: frames * FRAME], (BEFORE * FRAME + move, ENCODED * FRAME - move))
-            stretches = whole.unfold(0, ENCODED * FRAME, step * FRAME)
-            for first in range(0, len(stretches), ROWS):
-                with half(self.device):
-                    latent = self.encoder.latent(stretches[first : first + ROWS].float() / 32768)
-                meant = self.quantiser(latent, *halves, shorter=0.0, bypass=False)[0][:, BEFORE:].flatten(0, 1)
-                count = min(len(meant), frames - first * step)
-                kept[first * step :][:count] = meant[:count]
 
     def learn(self, bypass: bool) -> None:
         """Compute the gradients of one batch, for the decoder and the discriminators."""
         plan, polish = self.plan, self.schedule
-        true, places = self.pool.draw_whole(polish.batch, plan.frames)
-        with self.weights.used(self.weights.parts()), half(self.device):
-            every = self.sound(self.meant[self._moves(places), places]).float()
-        made, unfit = every.split([self.fitting, len(every) - self.fitting])
-        whole, true, moved = true, true[: self.fitting], true[self.fitting :]
+        made, true, places = self._examples()
         mel, wave = self.apart(made, true), (made - true).abs().mean()
-        loose = self.mel(unfit, moved, LONG) if len(unfit) else 0.0
         latent = self._latent_distance(made[: polish.batch // polish.latent_share], true)
         # the end of each example, where the decoder has context
         from_ = plan.frames // polish.judged * (polish.judged - 1) * FRAME
-        own, adversarial, feature = self._judge(every[:, from_:], whole[:, from_:])
-        periods, _ = self.repetition(every, whole, None)
+        own, adversarial, feature = self._judge(made[:, from_:], true[:, from_:])
+        periods, _ = self.repetition(made, true, None)
         phase = out_of_phase(self.low(made), self.low(true))
         close = (
-            polish.mel * (mel + polish.unfit * loose)
+            polish.mel * mel
             + plan.wave * wave
             + polish.latent * latent
             + polish.repetition * periods
@@ -183,22 +160,47 @@ class PolishStage(CodecStage):
         )
         losses = [mel, wave, own, adversarial, feature, latent, periods, phase]
         if self.uses_recogniser:
-            heard = self.perceptual.measure(made, true, places[: self.fitting])
+            heard = self.perceptual.measure(made, true, places)
             close = close + sum(share * off for share, off in zip(self.shares, heard, strict=False))
             losses += heard
         self.weights.learn(close + polish.adversary * adversarial + polish.feature * feature)
         self.judges.learn(own)
         self.losses[: len(losses)] += torch.stack([value.detach().float() for value in losses])
 
+    def _examples(self) -> tuple[Tensor, Tensor, Tensor]:
+        """What the decoder makes of a new batch, what it should make [B, n], and the frames' places in the pool."""
+        true, places = self.pool.draw_whole(self.schedule.batch, self.plan.frames)
+        delays = self._delays(true, places)
+        meant = self._meant(places, delays)
+        with self.weights.used(self.weights.parts()), half(self.device):
+            made = self.sound(meant).float()
+        return made, bent(self.pool.sound, places[:, 0] * FRAME, curve(delays)), places
+
+    @torch.no_grad()
+    def _delays(self, sound: Tensor, places: Tensor) -> Tensor:
+        """The delay of each frame [B, T], in samples: random for the first `moved` examples, 0 for the others."""
+        usual = self.pool.pitch(places)
+        hertz = mean_pitch(*pitches(*self.periods(sound)), usual, PITCHES_PER_FRAME)
+        delays = walk(half_periods(hertz))
+        delays[self.moved :] = 0
+        return delays
+
+    @torch.no_grad()
+    def _meant(self, places: Tensor, delays: Tensor) -> Tensor:
+        """The decoder's input [B, T, width] for the frames at `places`, each from sound that is delayed as a whole."""
+        first = (places - BEFORE) * FRAME - delays.long()
+        sound = self.pool.stretches(first.flatten(), BEFORE + 1)
+        with self.encoder_weights.used(self.encoder_parts), half(self.device):
+            latent = self.encoder.latent(sound)[:, -1:]
+        halves = self.encoder.quantiser, self.decoder.quantiser
+        return self.quantiser(latent, *halves, shorter=0.0, bypass=False)[0].view(*places.shape, -1)
+
     def _weigh(self, journal: Journal) -> None:
         """Turn the recipe's shares into weights: each distance's gradient gets that share of the norm of log-mel's."""
-        plan, polish = self.plan, self.schedule
+        polish = self.schedule
         sizes = [0.0] * (len(DISTANCES) + 1)
         for kind in (*range(len(DISTANCES)), -1) * MEASURED:
-            true, places = self.pool.draw_whole(polish.batch, plan.frames)
-            with self.weights.used(self.weights.parts()), half(self.device):
-                made = self.sound(self.meant[0][places]).float()
-            made, true, places = (x[: self.fitting] for x in (made, true, places))
+            made, true, places = self._examples()
             off = polish.mel * self.apart(made, true) if kind < 0 else self.perceptual.measure(made, true, places)[kind]
             self.weights.learn(off)
             sizes[kind] += float(self.gradients.norm()) / MEASURED
@@ -207,12 +209,6 @@ class PolishStage(CodecStage):
             min(HIGHEST, share * mel / (size + 1e-9)) for share, size in zip(self.shares, heard, strict=True)
         ]
         journal.write(event="weights", **dict(zip(DISTANCES, self.shares, strict=True)))
-
-    def _moves(self, places: Tensor) -> Tensor:
-        """The index in MOVES of each frame: 0 for the first `fitting` examples, random for the others."""
-        chosen = torch.randint(len(MOVES), places.shape, device=places.device)
-        chosen[: self.fitting] = 0
-        return chosen
 
     def _latent_distance(self, made: Tensor, true: Tensor) -> Tensor:
         """The distance between the encoder's latents of the decoded and of the true sound, relative to their size."""
@@ -241,11 +237,6 @@ class PolishStage(CodecStage):
         true_opinions, known_opinions = zip(*(b.chunk(2) for b in both), strict=True)
         true_features = [[f.detach().chunk(2)[0] for f in discriminator] for discriminator in both_features]
         own = discriminator_loss(list(true_opinions), list(known_opinions))
-        # features depend on where pulses are, so examples with mixed delays are left out
-        features, true_features = (
-            [[f[: self.fitting] for f in discriminator] for discriminator in found]
-            for found in (features, true_features)
-        )
         return own, *generator_losses(opinions, features, true_features, self.device.captures)
 
     def exchange(self) -> None:

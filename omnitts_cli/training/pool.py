@@ -18,7 +18,7 @@ import torch
 from safetensors.numpy import load_file, save_file
 from torch import Tensor
 
-from omnitts_cli.training.teacher import FACTS, HALF, PHONES_PER_FRAME, SAMPLE_RATE, Facts
+from omnitts_cli.training.teacher import FACTS, HALF, PHONES_PER_FRAME, SAMPLE_RATE, Facts, median_pitch
 from omnitts_cli.training.teacher import SAMPLES_PER_FRAME as FRAME
 
 UNNAMED = -1  # the voice number of a speaker without a name
@@ -175,6 +175,16 @@ class SoundPool:
         """Random stretches that begin at a frame's beginning, and the indices of their frames [batch, frames]."""
         places = self._places(batch, frames, self.filled // FRAME)
         return self._sound(places[:, :1] * FRAME, frames), places
+
+    def pitch(self, places: Tensor) -> Tensor:
+        """Hz: the median of the speaker of each frame [batch, frames]."""
+        return median_pitch(self.facts[places * PHONES_PER_FRAME].float())
+
+    def stretches(self, first: Tensor, frames: int) -> Tensor:
+        """Stretches [n, samples] that begin at the samples `first` [n]; silence goes before the beginning."""
+        samples = first[:, None] + torch.arange(frames * FRAME, device=self.sound.device)
+        inside = (samples >= 0) & (samples < len(self.sound))
+        return torch.where(inside, self.sound[samples.clamp(0, len(self.sound) - 1)].float() / 32768, 0.0)
 
     def _places(self, batch: int, count: int, filled: Tensor) -> Tensor:
         """Runs of `count` consecutive indices below `filled`: [batch, count]."""

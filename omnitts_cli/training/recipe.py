@@ -31,6 +31,7 @@ class Teaching:
     kept: float
     shard: int
     at_once: int
+    locked: bool
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class Polish:
     latent_share: int
     repetition: float
     low: float
-    unfit: float
+    bent: float
     kept: float
     rise: int
     recogniser_width: int

@@ -32,6 +32,7 @@ HOP = 240  # samples
 BEFORE, AFTER = 1200, 2400  # samples of silence kept at the ends
 STYLE = 16  # numbers that describe the style of a speaker
 FACTS = STYLE + 4
+USUAL_PITCH = 150.0  # Hz
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,13 @@ class Facts:
 
     def numbers(self) -> list[float]:
         """All facts as numbers of about unit size: [FACTS]."""
-        measured = [float(4 * np.log(self.pitch / 150)), float(4 * np.log(self.tempo / 4.5))]
+        measured = [float(4 * np.log(self.pitch / USUAL_PITCH)), float(4 * np.log(self.tempo / 4.5))]
         return [self.woman, self.british, *measured, *self.style]
+
+
+def median_pitch(numbers: Tensor) -> Tensor:
+    """Hz, from the numbers of speakers [..., FACTS]."""
+    return USUAL_PITCH * (numbers[..., 2] / 4).exp()
 
 
 @dataclass(frozen=True)
@@ -77,10 +83,10 @@ class Spoken:
 
 
 class Teacher:
-    """`folder`: see `teacher_files`."""
+    """`folder`: see `teacher_files`; `locked`: see `pitch_lock`."""
 
-    def __init__(self, folder: Path, device: Device) -> None:
-        self.device = device.torch_device
+    def __init__(self, folder: Path, device: Device, locked: bool = False) -> None:
+        self.device, self._locked = device.torch_device, locked
         self._model = kokoro.load(folder, device)
         self._vocabulary: dict[str, int] = json.loads((folder / kokoro.CONFIG).read_text(encoding="utf-8"))["vocab"]
         voices = load_file(folder / VOICES)
@@ -94,8 +100,8 @@ class Teacher:
         ids = [[0, *(self._vocabulary[c] for c in line), 0] for line in known]
         styles = self._styles(voices, [len(line) for line in known])
         pace, pitch = (torch.tensor([getattr(v, k) for v in voices], device=self.device) for k in ("pace", "pitch"))
-        done = kokoro.speak(self._model, ids, styles, pace, pitch)
-        sound, starts, counts = _trimmed(done)
+        done = kokoro.speak(self._model, ids, styles, pace, pitch, self._locked)
+        sound, starts, counts = _trimmed(done, SAMPLES_PER_FRAME if self._locked else 1)
         ends = (done.durations.cumsum(1) * kokoro.SAMPLES).cpu().numpy()
         voiced = torch.where(done.pitch > 40, done.pitch, torch.nan)
         hertz = voiced.nanmedian(1).values.nan_to_num(100.0).tolist()
@@ -130,8 +136,9 @@ def _principal(styles: Tensor) -> tuple[Tensor, Tensor]:
     return centre, directions[:STYLE].T / (spread[:STYLE] / len(styles) ** 0.5)
 
 
-def _trimmed(done: kokoro.Pass) -> tuple[np.ndarray, list[int], list[int]]:
-    """Sounds [B, n] int16, trimmed and at one loudness; the sample at which each begins; its frames."""
+def _trimmed(done: kokoro.Pass, grid: int) -> tuple[np.ndarray, list[int], list[int]]:
+    """Sounds [B, n] int16, trimmed and at one loudness; the sample at which each begins, a multiple of `grid`; its
+    frames."""
     sound, device = done.sound, done.sound.device
     hops = sound[:, : sound.shape[1] // HOP * HOP].unflatten(1, (-1, HOP)).square().mean(-1).sqrt()
     real = torch.arange(hops.shape[1], device=device)[None] < (done.frames * kokoro.SAMPLES // HOP)[:, None]
@@ -140,7 +147,7 @@ def _trimmed(done: kokoro.Pass) -> tuple[np.ndarray, list[int], list[int]]:
     place = torch.arange(hops.shape[1], device=device)[None]
     first = torch.where(loud, place, hops.shape[1]).min(1).values * HOP
     last = torch.where(loud, place, 0).max(1).values * HOP + HOP
-    start = (first - BEFORE).clamp(min=0)
+    start = (first - BEFORE).clamp(min=0) // grid * grid
     stop = torch.minimum(last + AFTER, done.frames * kokoro.SAMPLES)
     counts = -(-(stop - start) // SAMPLES_PER_FRAME)
     width = int(counts.max()) * SAMPLES_PER_FRAME

@@ -54,7 +54,7 @@ class Hummer:
 
     names = ("af_heart", "af_kore", "am_michael", "am_puck", "bf_emma", "bm_george")
 
-    def __init__(self, folder: Path | None = None, device: CPUDevice | None = None) -> None:
+    def __init__(self, folder: Path | None = None, device: CPUDevice | None = None, locked: bool = False) -> None:
         pass
 
     def speak(self, lines: list[str], voices: list[TeacherVoice]) -> list[Spoken]:

@@ -16,7 +16,7 @@ from omnitts_cli.training.codec_stage import CodecStage, train_codec
 from omnitts_cli.training.export import export_codec
 from omnitts_cli.training.journal import Journal
 from omnitts_cli.training.perceptual_loss import DISTANCES
-from omnitts_cli.training.polish_stage import BEFORE, ENCODED, MOVES, NOISE, PolishStage, low, shown
+from omnitts_cli.training.polish_stage import NOISE, PolishStage, low, shown
 from omnitts_cli.training.pool import ShardReader, SoundPool
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.stage_results import CODEC_FOLDER, MODEL
@@ -71,18 +71,22 @@ def test_the_distance_of_latents_alone_moves_the_decoder(small: Recipe, shards: 
     assert stage.gradients.abs().sum() > 0
 
 
-def test_frames_are_encoded_as_they_are_in_the_whole_clip(small: Recipe, shards: ShardReader) -> None:
+@pytest.mark.parametrize("delay", [0, 37, -120])
+def test_frames_are_encoded_as_they_are_in_the_whole_delayed_clip(
+    small: Recipe, shards: ShardReader, delay: int
+) -> None:
     stage = PolishStage(small, CPUDevice(1), pool_of(shards, 0.006), Team())
     stage.start_books()
     begin(stage)
-    frames = min(300, int(stage.pool.filled) // SAMPLES_PER_FRAME)  # more than one stretch
-    assert frames > ENCODED
-    sound = stage.pool.sound[: frames * SAMPLES_PER_FRAME].float()[None] / 32768
+    frames = 40
+    places = torch.arange(12, frames).view(2, 14)  # two examples
+    sound = stage.pool.sound[: (frames + 1) * SAMPLES_PER_FRAME].float()[None] / 32768
+    delayed = torch.nn.functional.pad(sound, (delay, -delay))[:, : frames * SAMPLES_PER_FRAME]
     with torch.no_grad():
         halves = stage.encoder.quantiser, stage.decoder.quantiser
-        whole = stage.quantiser(stage.encoder.latent(sound), *halves, shorter=0.0, bypass=False)[0][0]
-    assert torch.allclose(stage.meant[0, BEFORE:frames], whole[BEFORE:], atol=1e-5)  # silence goes before the first
-    assert not stage.meant[0, int(stage.pool.filled) // SAMPLES_PER_FRAME :].any()
+        whole = stage.quantiser(stage.encoder.latent(delayed), *halves, shorter=0.0, bypass=False)[0][0]
+    found = stage._meant(places, torch.full_like(places, delay))
+    assert torch.allclose(found.flatten(0, 1), whole[12:], atol=1e-4)
 
 
 def test_the_mean_of_the_weights_is_kept_and_learning_goes_on_from_the_last(
@@ -168,24 +172,26 @@ def test_layers_at_the_full_rate_compute_in_float32_amid_half_precision(small: R
     assert torch.equal(coarse, coarse.bfloat16().float()) and not torch.equal(made, made.bfloat16().float())
 
 
-def test_some_examples_have_frames_that_do_not_fit_each_other(small: Recipe, shards: ShardReader) -> None:
-    """They alone are made of moved sound, and they give the decoder a gradient of their own."""
-    half = replace(small, polish=replace(small.polish, batch=4, unfit=0.5, mel=1.0))
+def test_some_examples_have_frames_of_different_delays_and_the_sound_bent_through_them(
+    small: Recipe, shards: ShardReader
+) -> None:
+    half = replace(small, polish=replace(small.polish, batch=4, bent=0.5))
     stage = PolishStage(half, CPUDevice(1), pool_of(shards), Team())
     stage.start_books()
     begin(stage)
-    places = torch.arange(64).view(4, 16)
-    moves = stage._moves(places)
-    assert stage.fitting == 2 and not moves[:2].any() and moves[2:].any()
-    frame = 12
-    sound = stage.pool.sound[: SAMPLES_PER_FRAME * (frame + 1)].float()[None] / 32768
-    moved = torch.nn.functional.pad(sound, (MOVES[1], -MOVES[1]))
-    with torch.no_grad():
-        halves = stage.encoder.quantiser, stage.decoder.quantiser
-        wanted = stage.quantiser(stage.encoder.latent(moved), *halves, shorter=0.0, bypass=False)[0][0, frame]
-    assert torch.allclose(stage.meant[1, frame], wanted, atol=1e-4)
-    stage.learn(bypass=False)
-    assert bool(stage.losses.isfinite().all()) and stage.gradients.abs().sum() > 0
+    true, places = stage.pool.draw_whole(4, 6)
+    delays = stage._delays(true, places)
+    assert delays.shape == places.shape and (delays[:2].diff(dim=1) != 0).any() and not delays[2:].any()
+    torch.manual_seed(3)
+    made, wanted, places = stage._examples()
+    assert made.shape == wanted.shape
+    for row, place in zip(wanted[2:], places[2:, 0].tolist(), strict=True):  # not bent: the true sound
+        true_row = stage.pool.sound[place * SAMPLES_PER_FRAME :][: len(row)].float() / 32768
+        assert torch.allclose(row, true_row, atol=1e-6)
+    place = int(places[0, 0])
+    assert not torch.allclose(
+        wanted[0], stage.pool.sound[place * SAMPLES_PER_FRAME :][: wanted.shape[1]].float() / 32768, atol=1e-3
+    )
 
 
 def test_what_the_recogniser_hears_gets_the_wanted_share_and_moves_the_decoder(
