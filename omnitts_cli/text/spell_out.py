@@ -32,7 +32,7 @@ FORMS = Rules((
 ))  # fmt: skip
 
 PLACES = re.compile(
-    r"(?<![A-Za-z])[A-Za-z]+|\d[\d]*|'(?=\d\d|\()| (?=[*−–—&|!=<>+:/-]|[x×] ?\\d)|\.(?=\S)|:(?=[-'()DPpOo|/])|;"
+    r"(?<![A-Za-z])[A-Za-z]+|\d[\d]*|'(?=\d\d|\()| (?=[*−–—&|!=<>+:/-]|[x×] ?\d)|\.(?=\S)|:(?=[-'()DPpOo|/])|;"
     r"(?=[-)])|!(?==)"
     r"|\?(?=\w)|[^A-Za-z\s.,:;!?\")\]]"
 )
@@ -43,11 +43,7 @@ SUPERSCRIPT = re.compile("(?<=[\\w)])[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ]+")
 FRACTION_AFTER_DIGIT = re.compile("(?<=\\d) ?(?=[¼½¾⅐-⅞])")
 NOTE_AFTER = re.compile(r"[A-Za-z]{3}\Z")
 FUNCTIONS = ("sin", "cos", "tan", "log")
-AREA = {
-    "²": "square", "³": "cubic",
-}  # fmt: skip
-
-
+AREA = {"²": "square", "³": "cubic"}
 ENTITY = re.compile(r"&(?:amp;)?(?:[a-z]{2,8}|#\d{2,6});")
 UNSAID = re.compile("[™®℠]")
 
@@ -55,7 +51,7 @@ UNSAID = re.compile("[™®℠]")
 def spell_out(text: str) -> str:
     """The text with its numbers, dates, times, money, units and common short forms as words."""
     if "&" in text and ";" in text:
-        text = ENTITY.sub(lambda found: html.unescape(html.unescape(found[0])), text)
+        text = ENTITY.sub(lambda found: unescaped(found[0]), text)
     if not text.isascii():
         text = UNSAID.sub("", text)
         text = without_superscripts(FRACTION_AFTER_DIGIT.sub("\u2064", text))
@@ -68,6 +64,12 @@ def spell_out(text: str) -> str:
             parts += [text[end : place.start()], found[0]]
             end = found[1]
     return re.sub(" {2,}", " ", "".join(parts) + text[end:]).replace("\u2064", " ")
+
+
+def unescaped(entity: str) -> str:
+    """&amp; -> &; what is not a character that can be printed stays."""
+    character = html.unescape(html.unescape(entity))
+    return " " if character == "\xa0" else character if character.isprintable() else entity
 
 
 def foldable(character: str) -> bool:
@@ -99,6 +101,8 @@ FOLDED = str.maketrans({
     "—": ",", "–": ",", "―": ",", "|": ",", "•": ",", "_": " ", "/": " slash ", "\\": " backslash ", "¿": "", "¡": "",
 })  # fmt: skip
 SIGN = re.compile("[" + re.escape("".join(SIGNS)) + "]")
+SPACED_INITIALS = re.compile(r"\b(?:[B-DF-HJ-NP-TV-Z]\. ){2,4}(?=[A-Z][a-z])")
+"""Of a name, with no vowel that could make a word of them: C. S. Lewis."""
 INITIALS = re.compile(r"\b(?:[A-Za-z]\.){2,}")
 UNREAD = re.compile(r"[^A-Za-z ,.!?'-]+")
 LOOSE_HYPHEN = re.compile(r"(?<![A-Za-z])-|-(?![A-Za-z])")
@@ -123,13 +127,20 @@ def plain_letters(text: str) -> str:
 def plain_part(text: str) -> str:
     """The same for a part of a sentence, whose ends touch other parts."""
     text = spell_out(refuse_foreign(text)).translate(FOLDED)
-    text = INITIALS.sub(lambda found: found[0].replace(".", " ").rstrip() + "." * (found.end() == len(text)), text)
+    text = SPACED_INITIALS.sub(lambda found: found[0].replace(". ", "") + " ", text)
+    text = INITIALS.sub(lambda found: initials(found, text), text)
     text = GREEK.sub(lambda found: f" {unicodedata.name(found[0], ' ').split()[-1].lower()} ", text)
     text = SIGN.sub(lambda found: f" {SIGNS[found[0]]} ", text)
     text = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
     text = LOOSE_HYPHEN.sub(" ", UNREAD.sub(" ", text))
     text = RUN.sub(lambda found: strongest(found[0]), re.sub(r"\s+", " ", text))
     return re.sub(r"([,.!?])(?=[A-Za-z'])", r"\1 ", text)
+
+
+def initials(found: re.Match[str], text: str) -> str:
+    """U.S. -> U S; F.B.I. -> FBI, which is said as every acronym is."""
+    joined = found[0].replace(".", "" if len(found[0]) > 4 and found[0].isupper() else " ").rstrip()
+    return joined + "." * (found.end() == len(text))
 
 
 def strongest(run: str) -> str:

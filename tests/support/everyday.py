@@ -102,6 +102,8 @@ def sounds(text: str, told: bool = False) -> str:
     """The sounds, without stress and articles. In a reading from a table, a lone capital is the name of the letter."""
     parts = []
     for sentence in text.split(" / "):
+        if told:
+            sentence = re.sub(r"\bA (?=[A-Z]\b)", "ay ", sentence)  # A W S begins with no article
         sentence = ARTICLE.sub("", sentence)
         parts.append(QUIET.sub("", phonemes(re.sub(r"\bA\b", "ay", sentence) if told else sentence)))
     return "/".join(parts)

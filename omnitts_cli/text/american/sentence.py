@@ -90,8 +90,12 @@ class Sentence:
         """An acronym, or one word of several that are shouted."""
         near = [words[n] for n in range(max(0, at - 2), min(len(words), at + 3)) if n != at]
         long = [word for word in near if len(word) > 1 and word.isalpha()]
-        shouted = sum(word.isupper() for word in long) * 2 > len(long) > 0
         word = words[at]
+        shouted = sum(word.isupper() for word in long) * 2 > len(long) > 0 and any(
+            self._words.ordinary(other) for other in (*long, word) if other.isupper()
+        )
+        if words[at + 1 : at + 2] == ["and"] and re.fullmatch("[A-Z]", "".join(words[at + 2 : at + 3])):
+            return self._words.spelled(word)  # AT&T
         key = (word, shouted)
         readings = self._cache.get(key)
         if readings is None:

@@ -27,6 +27,10 @@ NUMBER_WORDS = frozenset(
 )
 INSIDE = {"the": "ðə", "a": "ə", "to": "tə", "in": "ɪn", "non": "nˌɑn", "re": "ɹˌi"}
 """Words inside a word with hyphens."""
+FUNCTION_WORDS = frozenset(
+    "the and is are was not you for of to on my we this that with no all do be go if up out now your our who how why "
+    "what stop don't i'm let get has had have can will by from but his her she he they them me so new one two".split()
+)
 CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z']+|[A-Z]")
 PLURAL_LETTERS = re.compile("[A-Z]{2,5}s")
 VOWEL_LETTER = re.compile("[aeiouy]")
@@ -119,6 +123,14 @@ class Words:
         if shouted or len(word) > 5 or word.endswith("'S"):
             return None
         return self.spelled(word)
+
+    def ordinary(self, word: str) -> bool:
+        """Whether a word in capitals is certainly no acronym: a list of acronyms is not shouted."""
+        lower = word.lower()
+        if len(word) < 4 or lower in FUNCTION_WORDS:
+            return lower in FUNCTION_WORDS
+        line = self._dictionary.find(lower)
+        return line is not None and not line.startswith("-") and self._dictionary.find(word) is None
 
     def spelled(self, word: str) -> str:
         """The names of the letters; the last one has the stress."""

@@ -9,7 +9,16 @@ from omnitts_cli.text.spoken import around, decide, english
 from omnitts_cli.text.spoken.dates import MONTHS, date_words
 from omnitts_cli.text.spoken.figures import DASH, FIGURE, LARGE_WORD, adjective, amount, plain, scale
 from omnitts_cli.text.spoken.rules import Match, Rule, Said
-from omnitts_cli.text.spoken.units import CURRENCIES, DOLLARS, MONEY, PER, POINT_IN_THOUSANDS, plural, unit_named
+from omnitts_cli.text.spoken.units import (
+    CURRENCIES,
+    DOLLARS,
+    MONEY,
+    PER,
+    POINT_IN_THOUSANDS,
+    WITH_STOP,
+    plural,
+    unit_named,
+)
 
 COIN = f"[{''.join(MONEY)}]"
 BETWEEN = DASH.pattern.removesuffix(r"(?=\.?\d)")
@@ -53,6 +62,8 @@ def exact(figure: str, one: str, hundredth: str) -> str:
     if re.fullmatch(r"\d+,\d\d", figure):
         figure = figure.replace(",", ".")
     units, _, cents = plain(figure).replace(",", "").partition(".")
+    if len(cents) == 1 and units in ("", "0"):  # 0.5
+        cents += "0"
     if len(cents) == 3 and cents[2] == "0":  # 20.500
         cents = cents[:2]
     if len(cents) != 2 or not hundredth:
@@ -115,8 +126,10 @@ def fraction(found: Match) -> Said:
         return f"{cardinal(above)} {cardinal(below)}"
     if re.match(r"(?:th|TH|rd|RD|nd|ND|st)s?\b", text[end : end + 4]) and 0 < above < below:
         return proper(above, below), end + 2
-    if found["above"][0] == "0" or found["below"][0] == "0":
+    if re.match(r"0\d", found["above"]) or found["below"][0] == "0":
         return month_and_year(found)
+    if above > below and re.match(" ?=", text[end : end + 2]):
+        return f"{cardinal(above)} divided by {cardinal(below)}"
     if above + below == 100 and around.word_after(text, end) in HUNDRED:
         return f"{cardinal(above)} {cardinal(below)}"
     return parts_of_unit(found, above_below(above, below), "1" if above < below else "2")
@@ -132,7 +145,7 @@ def month_and_year(found: Match) -> str | None:
 HUNDRED = ("rule", "split", "mix", "blend", "ratio", "chance", "partnership", "portfolio", "odds")
 VALID_UNTIL = ("expires", "exp", "expiration", "expiry", "valid", "thru")
 FRACTION_UNIT = re.compile(
-    r"(?: ?|-)(?P<unit>(?:fl|sq|cu)\.? [a-z]{1,2}\b|in(?=\.)|[A-Za-z]{2,4})(?![\w/])(?:\.(?= [a-z(]|,))?"
+    r"(?: ?|-)(?P<unit>(?:fl|sq|cu)\.? [a-z]{1,2}\b|in(?=\.)|(?!in\b)[A-Za-z]{2,4})(?![\w/])(?:\.(?= [a-z(]|,))?"
 )
 
 
@@ -140,6 +153,9 @@ def parts_of_unit(found: Match, words: str, count: str) -> Said:
     """A fraction and its unit: a quarter teaspoon, one and a half pounds."""
     text, end = found.string, found.end()
     unit = FRACTION_UNIT.match(text, end)
+    cooking = re.match(r" ([cT])\.(?= [a-z])", text[end : end + 6])
+    if cooking:
+        return f"{words} {plural(WITH_STOP[cooking[1]], count)}", end + 3
     if not unit:
         sign = re.match('["″](?= |$)', text[end : end + 2])
         return (f"{words} inch", end + 1) if sign and text.count('"') % 2 else words
@@ -219,7 +235,7 @@ def operand(found: Match) -> str | None:
     before = re.search(r"(?:^|[\s(=+*/-])(?:(?P<letter>\d*(?:\.\d+)?[b-zA-Z])(?:\^\d|[²³])?|\d*[)])\Z",
                        text[max(0, start - 8) : start])  # fmt: skip
     after = re.match(r"(?:\d+(?:\.\d+)?)?[a-zA-Z]{0,2}(?:\^\d|[²³])?(?=$|[\s).,;?])|\d", text[end : end + 12])
-    spaced, computed = text[start] == " ", around.computed(text, start, end)
+    spaced, computed = text[start] == " ", bool(re.search(r"[=+*^]", text[max(0, start - 12) : end + 12]))
     if before and after and after[0] and (spaced or computed):
         return " minus "
     if computed and re.match(r"\d*[b-z]\b", text[end : end + 4]):

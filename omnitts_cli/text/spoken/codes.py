@@ -7,6 +7,7 @@ import re
 from omnitts_cli.text.numerals import cardinal, digits, pairs, whole, year
 from omnitts_cli.text.spoken import around, english
 from omnitts_cli.text.spoken.rules import Match, Rule
+from omnitts_cli.text.spoken.units import unit_named
 
 AIRLINES = "AA|UA|DL|BA|LH|AF|KL|QF|SQ|EK|QR|EY|TK|LX|NH|JL|CX|WN|VS"
 TOLL_FREE = "800"  # the one group of a telephone number that people say as a number
@@ -46,7 +47,8 @@ def wildcard(found: Match) -> str:
 
 
 def network_address(found: Match) -> str:
-    return " dot ".join(digits(part) if len(part) == 3 else whole(part) for part in found[0].split("."))
+    first, *others = found[0].split(".")
+    return " dot ".join((digits(first) if len(first) == 3 else whole(first), *map(digits, others)))
 
 
 def spelled(found: Match) -> str:
@@ -64,7 +66,8 @@ def characters(text: str) -> str:
 
 def flight(found: Match) -> str:
     """BA2490 and UA 837."""
-    return f"{' '.join(found['line'])} {pairs(int(found['figure']))}"
+    groups = found.groupdict()
+    return f"{' '.join(groups['line'] or groups['one'])} {pairs(int(groups['figure'] or groups['model']))}"
 
 
 def retirement_plan(found: Match) -> str:
@@ -87,8 +90,9 @@ def said_by_digits(found: Match) -> str | None:
     )
     if not near or (earlier[0] in ("to", "on") and len(found[0]) < 5) or "port" in earlier:
         return None
-    letters, figure = re.fullmatch(r"([A-Za-z]{0,3})(\d+)", found[0]).groups()  # type: ignore[union-attr]
-    return f"{' '.join(letters)} {digits(figure)}".strip()
+    letters, figure = re.fullmatch(r"([A-Za-z]{0,3})([\d ]+)", found[0]).groups()  # type: ignore[union-attr]
+    said = ", ".join(digits(group) for group in figure.split())
+    return f"{letters if letters.islower() else ' '.join(letters)} {said}".strip()
 
 
 def extension(found: Match) -> str:
@@ -103,8 +107,10 @@ def mixed_code(found: Match) -> str | None:
     return characters(found[0])
 
 
-def initials_after(found: Match) -> str:
-    """2FA: two F A."""
+def initials_after(found: Match) -> str | None:
+    """2FA: two F A; not 1TB."""
+    if unit_named(found["letters"]):
+        return None
     return f"{cardinal(int(found['figure']))} {' '.join(found['letters'])}"
 
 
@@ -115,7 +121,8 @@ ADDRESSES: tuple[Rule, ...] = (
 )
 
 RULES: tuple[Rule, ...] = (
-    Rule("0", r"(?<![\w.])(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?![\w]|\.\d)",
+    Rule("0", r"(?<![\w.])(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?![\w]|\.\d)"
+         r"|(?<![\w.])(?=\d{3}\.)\d{3}(?:\.\d{1,3}){3}(?![\w]|\.\d)",
          network_address, "."),
     Rule("+", r"(?<![\w+])\+(?=[\d ().-]{7,})\d{1,3}[ .-]?(?:\(\d{1,5}\)[ .-]?)?\d{2,5}(?:[ .-]\d{2,8}){0,4}(?![\w-])",
          telephone),
@@ -136,11 +143,13 @@ RULES: tuple[Rule, ...] = (
     Rule("a", r"(?<=\d{4} )x ?(?P<figure>\d{1,6})\b|(?<=\d{4})x(?P<figure2>\d{1,6})\b", extension,
          words=("x",)),
     Rule("a", r"(?<=\b)(?P<name>[A-Z]{3,4})-(?P<year>(?:19|20)\d\d)-(?P<figure>\d{1,7})\b", case),
-    Rule("a", r"\b(?P<line>[A-Z]{2})(?P<figure>[1-9]\d{2,3})\b", flight),
+    Rule("a", r"\b(?P<line>[A-Z]{2})(?P<figure>[1-9]\d{2,3})\b|\b(?P<one>[A-Z])(?P<model>[1-9]\d\d)(?=neo\b|\b)",
+         flight),
+    Rule("a", r"\b(?P<line>RTX|GTX|RX|MP) (?P<figure>[1-9]\d{3})\b", flight),
     Rule("a", rf"\b(?P<line>{AIRLINES}) (?P<figure>[1-9]\d{{1,3}})\b(?!,\d)", flight),
     Rule("0", r"\b(?P<figure>401|403|457|529)(?:\((?P<letter>[kb])\)|(?P<letter2>[kKb])\b)", retirement_plan,
          "a("),
-    Rule("a0", r"(?<![\w.,$-])[A-Za-z]{0,3}\d{3,}\b(?!-\d)", said_by_digits),
+    Rule("a0", r"(?<![\w.,$-])(?:[A-Za-z]{0,3}\d{3,}|\d{3}[ ]\d{3})\b(?!-\d| \d)", said_by_digits),
     Rule("a0", r"(?<![\w-])(?=[A-Z]{0,8}\d)(?=\d{0,8}[A-Z])[A-Z0-9]{8,24}(?![\w-])", mixed_code),
     Rule("0", r"(?<![\w.,-])(?P<figure>\d)(?P<letters>(?!st\b|nd\b)[A-Z]{2})\b", initials_after, "a"),
     Rule("0", r"(?<=\b[Cc]all )\d{3}\b|(?<=\b[Dd]ial )\d{3}\b", lambda found: digits(found[0])),
@@ -150,7 +159,7 @@ RULES: tuple[Rule, ...] = (
          r"|(?<=\bextension )\d{3,}\b", lambda found: digits(found[0])),
     Rule("0", r"\b(?P<figure>1080|720|480|360|1440|2160|240)(?=[pi]\b)", lambda found: pairs(int(found["figure"])),
          "a"),
-    Rule("0", r"(?<![\d/])(?:24/7/365|24/7|9/11|50/50|20/20)(?![\d/])",
+    Rule("0", r"(?<![\d/])(?:24/7/365|24/7|24-7(?!-)|9/11|50/50|20/20)(?![\d/])",
          lambda found: " ".join(pairs(int(part)) if len(part) == 3 else cardinal(int(part))
-                                for part in found[0].split("/")), "/"),
+                                for part in re.split("[-/]", found[0])), "-/"),
 )  # fmt: skip

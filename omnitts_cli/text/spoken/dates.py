@@ -89,7 +89,8 @@ def month_first(found: Match) -> str | None:
 def day_first(found: Match) -> str:
     begin = f"{ordinal(int(found['from']))} to the " if found["from"] else ""
     end = f", {year(int(found['year']))}" if found["year"] else ""
-    return f"{the(found)}{begin}{ordinal(int(found['day']))} of {month(found['month'])}{end}"
+    article = "" if re.match(r"\d+(?:st|nd|rd|th) of ", found[0]) else the(found)
+    return f"{article}{begin}{ordinal(int(found['day']))} of {month(found['month'])}{end}"
 
 
 def the(found: Match) -> str:
@@ -103,7 +104,7 @@ def month_and_year(found: Match) -> str:
 
 def short_range(found: Match) -> str:
     name = weekday if re.fullmatch(SHORT_DAY, found["from"]) else month
-    return f"{name(found['from'])} to {name(found['until'])}"
+    return f"{name(found['from'])} {'and' if found['sign'] == '/' else 'to'} {name(found['until'])}"
 
 
 def time_words(hour: int, minute: int, second: int = 0, half: str = "") -> str:
@@ -160,12 +161,29 @@ def duration(found: Match) -> str:
     )
 
 
-def decade_or_seconds(found: Match) -> str:
+def decade_or_seconds(found: Match) -> str | None:
     """1990s and the 30s are decades, 30s alone are seconds."""
+    if re.search(r"(?:over|under)-\Z", found.string[max(0, found.start() - 6) : found.start()]):
+        return None
     figure, before = found["figure"], found.string[max(0, found.start() - 10) : found.start()]
-    if len(figure) == 4 or found["mark"] or AGES.search(before) or re.search(r"\d['’]?s[-–]\Z", before):
+    if (
+        len(figure) == 4
+        or found["mark"]
+        or decade_after(found)
+        or AGES.search(before)
+        or re.search(r"\d['’]?s[-–]\Z", before)
+    ):
         return decade(int(figure))
     return f"{cardinal(int(figure))} {plural('second', figure)}"
+
+
+def decade_after(found: Match) -> bool:
+    return around.word_after(found.string, found.end()) in OF_A_DECADE
+
+
+OF_A_DECADE = frozenset(
+    "music fashion movie movies style hits rock pop kid kids era show shows party disco song songs".split()
+)
 
 
 def lap(found: Match) -> str:
@@ -195,7 +213,8 @@ DAY_BEFORE = frozenset(
 
 def quarter(found: Match) -> str:
     """2Q22."""
-    return f"the {ordinal(int(found['quarter']))} quarter of {year(full_year(found['year']))}"
+    part = "quarter" if found["part"] == "Q" else "half"
+    return f"{ordinal(int(found['quarter']))} {part} {year(full_year(found['year']))}"
 
 
 def shoulder(found: Match) -> str:
@@ -217,7 +236,7 @@ RULES: tuple[Rule, ...] = (
          r"[\"”″])?", shoulder, "°."),
     Rule("0", r"(?<![\w.])(?P<minute>\d{1,3})\+(?P<added>\d{1,2})['’′]", added_time, "+"),
     Rule("0", r"(?<![\w:.])(?P<minute>\d{1,2}):(?P<second>[0-5]\d)\.(?P<part>\d{1,3})(?![\w:])", lap, ":"),
-    Rule("0", r"(?<![\w.])(?P<quarter>[1-4])Q(?P<year>(?:20)?\d\d)\b", quarter, "a"),
+    Rule("0", r"(?<![\w.])(?P<quarter>[1-4])(?P<part>[QH])(?P<year>(?:20)?\d\d)\b", quarter, "a"),
     Rule("0", rf"\b(?P<year>{YEAR})(?:[-/](?P<month>0[1-9]|1[0-2])[-/](?P<day>0[1-9]|[12]\d|3[01])|/"
          rf"(?P<m>1[0-2]|[1-9])/(?P<d>[12]\d|3[01]|[1-9]))"
          rf"(?:[T ](?P<hour>{HOUR}):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d)(?:\.\d{{1,9}})?)?(?P<zone>Z)?)?"
@@ -234,7 +253,7 @@ RULES: tuple[Rule, ...] = (
          words=MONTH_WORDS),
     Rule("a", rf"\b(?P<month>{SHORT_MONTH})\.?,? (?P<year>{YEAR})\b", month_and_year, words=MONTH_WORDS),
     Rule("a", rf"\b(?P<month>{SHORT_MONTH})\.(?=[ ,])", lambda found: month(found["month"]), words=MONTH_WORDS),
-    Rule("a", rf"\b(?P<from>{SHORT_DAY}|{SHORT_MONTH})\.?[-–](?P<until>{SHORT_DAY}|{SHORT_MONTH})\b\.?",
+    Rule("a", rf"\b(?P<from>{SHORT_DAY}|{SHORT_MONTH})\.?(?P<sign>[-–/])(?P<until>{SHORT_DAY}|{SHORT_MONTH})\b\.?",
          short_range, words=MONTH_WORDS + DAY_WORDS),
     Rule("a", r"\b(?P<day>Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat)\.(?=[ ,])", lambda found: weekday(found["day"]),
          words=DAY_WORDS),
@@ -242,7 +261,7 @@ RULES: tuple[Rule, ...] = (
     Rule("0", rf"(?<![\d:.])(?P<hour>{HOUR}):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?"
          rf"(?![\d:]|\.\d)(?:{HALF}| ?h(?:rs)?\b)?", clock, ":"),
     Rule("0", rf"(?<![\d:.])(?P<hour>1[0-2]|[1-9])\.(?P<minute>[0-5]\d){HALF}", dotted_clock, "."),
-    Rule("0", rf"(?<![\d.,:])(?P<hour>1[0-2]|[1-9]){HALF}", noon, " a"),
+    Rule("0", rf"(?<![\d.:])(?<!\d,)(?P<hour>1[0-2]|[1-9]){HALF}", noon, " a"),
     Rule("0", r"\b(?P<hour>1\d|2[0-3]|\d)h(?P<minute>[0-5]\d)\b",
          lambda found: time_words(int(found["hour"]), int(found["minute"])), "a"),
     Rule("0", r"\b(?:(?P<days>\d{1,4})d ?)?(?P<hours>\d{1,4}) ?(?:hrs?|h) ?(?P<minutes>\d{1,2}) ?(?:mins?|m)\b"
@@ -253,4 +272,6 @@ RULES: tuple[Rule, ...] = (
     Rule("0", r"\b(?P<days>\d{1,4})d (?P<hours>\d{1,2})h\b(?P<minutes>)(?P<seconds>)", duration, "a"),
     Rule("0", r"(?<!\w)(?P<figure>10{1,3})s(?= of\b)", lambda found: ROUND[len(found["figure"])], "a"),
     Rule("0'’", r"(?<!\w)(?P<mark>['’]?)(?P<figure>(?:1[1-9]|20)?\d0)['’]?s\b", decade_or_seconds, "a'’"),
+    Rule("0", r"(?:(?<=\b(?:the|The|ate) )|(?<=\b(?:rly|mid|Mid)[ -])|\A)(?P<figure>(?:1[89]|20)\d0) s\b",
+         lambda found: decade(int(found["figure"])), " "),
 )  # fmt: skip

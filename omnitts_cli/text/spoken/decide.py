@@ -56,7 +56,7 @@ def scale(text: str, start: int, figure: str, letter: str, end: int) -> Letter |
     """Thousands, millions and billions; None where the letter may still be a unit."""
     earlier, later = around.before(text, start, 2), around.after(text, end, 2)
     counted = bool(english.COUNTED_NOUNS & set(later)) or "." in figure or text[end : end + 1] == "+"
-    near = counted or bool(earlier and earlier[0] in english.ABOUT) or text[max(0, start - 1) : start] in "~≈"
+    near = counted or bool(earlier and earlier[0] in english.ABOUT) or text[:start].endswith(("~", "≈"))
     if letter in "kK":
         return "scale"
     if letter == "m":
@@ -144,5 +144,11 @@ def dated(text: str, start: int, end: int, word: str, later: str) -> bool:
     beside = re.match(r" ?[-–] ?(?=\d{1,2}/\d)", text[end : end + 5])
     if beside and DATE.match(text, end + beside.end()):
         return True
-    back = re.search(r"(\d{1,2}/\d{1,2}) ?[-–] ?\Z", text[max(0, start - 9) : start])
+    back = re.search(r"(\d{1,2}/\d{1,2})(?: ?[-–] ?| (?:to|and|or|through|until) )\Z", text[max(0, start - 15) : start])
+    if back and word and word != "through" and not dated_before(text, start - len(back[0])):
+        back = None
     return word in english.DATED or bool(back and DATE.match(back[1]))
+
+
+def dated_before(text: str, start: int) -> bool:
+    return around.word_before(text, start) in english.DATED

@@ -66,16 +66,16 @@ HEAT = words(
 MEASURED_NOUNS = words(
     "battery batteries fuse fuses bulb bulbs charger chargers adapter outlet outlets socket motor motors engine "
     "engines breaker breakers supply circuit circuits cable cables cord wire screw screws nail nails bolt bolts pipe "
-    "pipes board boards screen screens monitor monitors tv drive drives disk disks ssd card cards can cans bag bags "
-    "bottle bottles jar jars box boxes pack packs package packages tank tanks tube tubes tin tins carton cartons "
-    "steak burger lens lenses camera cameras film gun guns caliber pistol rifle cannon run runs race races walk hike "
-    "ride swim sprint dash relay lap bike wrench drill blade hose ladder rope tape tile tiles plank beam pool fence "
-    "wall wheel wheels tire tires pan plate dish skillet cake pizza sub hoagie turn angle rise drop range bill bills "
-    "note coin coins deal budget plan fine prize bonus loan fund tip gift ticket fee discount led radiator heater "
-    "oven amp amplifier speaker resistor capacitor laser antenna modem link connection line lines limit delay timeout "
-    "limits dose doses tablet tablets pill pills capsule capsules serving servings barrel drum bucket jug pitcher mug "
-    "glass keg truck van boat yacht ship plane rock weight weights dumbbell dumbbells vest kettlebell child baby fish "
-    "dog cat man woman"
+    "pipes board boards screen screens monitor monitors tv drive drives disk disks ssd card cards can cans pencil "
+    "pencils sheet sheets bag bags bottle bottles jar jars box boxes pack packs package packages tank tanks tube "
+    "tubes tin tins carton cartons steak burger lens lenses camera cameras film gun guns caliber pistol rifle cannon "
+    "run runs race races walk hike ride swim sprint dash relay lap bike wrench drill blade hose ladder rope tape tile "
+    "tiles plank beam pool fence wall wheel wheels tire tires pan plate dish skillet cake pizza sub hoagie turn angle "
+    "rise drop range bill bills note coin coins deal budget plan fine prize bonus loan fund tip gift ticket fee "
+    "discount led radiator heater oven amp amplifier speaker resistor capacitor laser antenna modem link connection "
+    "line lines limit delay timeout limits dose doses tablet tablets pill pills capsule capsules serving servings "
+    "barrel drum bucket jug pitcher mug glass keg truck van boat yacht ship plane rock weight weights dumbbell "
+    "dumbbells vest kettlebell child baby fish dog cat man woman"
 )
 """Nouns that a measure stands before: a twelve volt battery."""
 TEMPERATURE_UNITS = pairs_of("C=Celsius F=Fahrenheit")
@@ -116,10 +116,10 @@ CHAT = pairs_of(
     "2morrow=tomorrow w8=wait msg=message msgs=messages govt=government gov't=government dept=department "
     "appt=appointment mgmt=management mgr=manager asst=assistant mtg=meeting yr=year yrs=years pkg=package "
     "pkgs=packages wknd=weekend tmrw=tomorrow tmr=tomorrow tho=though thru=through cuz=because coz=because "
-    "bday=birthday bc=because rly=really srsly=seriously"
+    "bday=birthday rly=really srsly=seriously"
 )
 LETTERS = words(
-    "idk tbh imo imho fyi lol omg ttyl brb rn smh ngl irl afk dm dms rsvp eta diy faq ftw tldr nsfw wtf ikr iirc "
+    "idk omw tbh imo imho fyi lol omg ttyl brb rn smh ngl irl afk dm dms rsvp eta diy faq ftw tldr nsfw wtf ikr iirc "
     "afaik html css http https www url urls api apis sql ssh ftp tcp udp ip usb hdmi pdf csv xml php cpu cpus gpu "
     "gpus hp pr ai ml qa"
 )

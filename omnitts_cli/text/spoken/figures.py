@@ -18,7 +18,7 @@ FIGURE = (
 AT = re.compile(FIGURE)
 CONTINENTAL = re.compile(r"\d{1,3}(?:\.\d{3}){2,4}(?:,\d\d)?")
 DASH = re.compile(r" ?[-–—] ?(?=\.?\d)")
-LARGE_WORD = r"(?: ?(?:million|billion|trillion|thousand)|(?: ?(?:bn|tn|mn)|k|K|mm|m|M|b|B|T)| [bBmM])\b"
+LARGE_WORD = r"(?:[ -]?(?:million|billion|trillion|thousand)|(?: ?(?:bn|tn|mn)|k|K|mm|m|M|b|B|T)| [bBmM])\b"
 SINGULAR = re.compile(r"\b(?:an?|one|per|each|every)[ -](?:[a-z]+ )?\Z", re.IGNORECASE)
 NOT_A_NOUN = re.compile(
     r" (?:a|an|and|at|away|by|before|after|each|every|for|from|if|in|into|is|it|less|long|more|of|off|on|or|over|per"
@@ -43,7 +43,7 @@ def amount(figure: str) -> str:
 
 
 def scale(large: str | None) -> str:
-    return f" {LARGE.get(large.strip().lower(), large.strip())}" if large else ""
+    return f" {LARGE.get(large.strip(' -').lower(), large.strip(' -'))}" if large else ""
 
 
 def adjective(text: str, start: int, end: int) -> bool:

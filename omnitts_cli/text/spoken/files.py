@@ -30,8 +30,8 @@ DOMAINS = "com|org|net|edu|gov|io|co|uk|de|fr|ai|dev|app|info|biz|tv|me|us|ca|eu
 ENDING = "|".join(sorted((re.escape(ending) for ending in ENDINGS), key=len, reverse=True))
 PART = re.compile(r"[A-Za-z]+|\d+|[^A-Za-z0-9]")
 DIRECTORIES = {
-    "usr": "user", "etc": "etsy", "tmp": "temp", "src": "source", "lib": "lib", "config": "config", "bin": "bin",
-    "dev": "dev", "opt": "opt", "var": "var", "www": "www", "docs": "docs", "README": "readme", "id": "ID",
+    "usr": "user", "tmp": "temp", "src": "source", "lib": "lib", "config": "config", "bin": "bin", "dev": "dev",
+    "opt": "opt", "var": "var", "www": "www", "docs": "docs", "README": "readme", "id": "ID",
     "CHANGELOG": "changelog", "LICENSE": "license", "IMG": "IMG", "TODO": "to do", "NET": "net",
 }  # fmt: skip
 
@@ -63,6 +63,8 @@ def read_name(name: str) -> str:
 
 def parts_of(name: str) -> str:
     said = []
+    if name.startswith("/etc"):
+        name, said = name[4:], ["slash", "etsy"]
     for part in PART.findall(name):
         if part.isdigit():
             said.append(pairs(int(part)) if len(part) == 4 and part[0] != "0" else number(part))
@@ -101,7 +103,8 @@ RULES: tuple[Rule, ...] = (
     Rule("a", r"\bfile://[\w./%-]{1,400}\w", lambda found: f"file colon slash slash {read_name(found[0][7:])}",
          words=("file",)),
     Rule("a", r"\b[A-Za-z]:\\[\w\\. -]{0,200}\w", path),
-    Rule("~./", r"(?<![\w.~/])(?:~/|\.\.?/|/(?=[A-Za-z_.][\w.-]*/|[a-z]{3,}))[\w.~+@*-]*(?:/[\w.~+@*-]+){0,40}/?",
+    Rule("~./", r"(?<![\w.~/])(?:~/|\.\.?/|/(?=[A-Za-z_.][\w.-]*/|[a-z]{3,}))(?:[\w.~+@*-]*[\w*~+-])?"
+         r"(?:/[\w.~+@*-]*[\w*+-]){0,40}/?",
          path),
     Rule("a", r"(?<![\w./-])(?:[\w-]{1,40}/){1,20}[\w-]{1,60}(?:\.[\w-]{1,20}){0,3}\.(?i:" + ENDING + r")(?![\w.])",
          path),

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from omnitts_cli.text.numerals import number, ordinal, pairs, year
-from omnitts_cli.text.spoken import around, decide
+from omnitts_cli.text.spoken import around, decide, english
 from omnitts_cli.text.spoken.figures import AT, DASH, FIGURE, adjective, amount, scale
 from omnitts_cli.text.spoken.rules import LETTER, Match, Rule, Said, kind_of
 from omnitts_cli.text.spoken.units import LARGE, MONEY, PER, UNITS, WITH_STOP, plural, unit_named
@@ -123,6 +123,8 @@ def with_unit(at: Figure, unit: str, gap: str, end: int) -> tuple[str, int] | No
     stop = STOP_INSIDE.match(at.text, end)
     end = stop.end() if stop else end
     enclosed = at.text[: at.begin].endswith("(") and re.match(r"\.?\) [a-z]", at.text[end : end + 3])
+    if gap == "-" and at.text[end : end + 1] == "-" and unit in ("piece", "pair", "page", "count", "package"):
+        return None
     single = not at.low and " per " not in unit and (gap == "-" or enclosed or adjective(at.text, at.begin, end))
     return f"{at.words} {unit if single else plural(unit, at.count)}{tail}", end
 
@@ -191,7 +193,7 @@ def large(at: Figure) -> tuple[str, int] | None:
 def primes(at: Figure) -> tuple[str, int] | None:
     """12' x 10', 27" monitor: feet and inches, minutes and seconds of an arc or a match; or quotation marks."""
     found = PRIME_AT.match(at.text, at.end)
-    if not found or at.text[max(0, at.start - 1) : at.start].isalnum():
+    if not found or re.match(r"[\w'’‘`\"“]", at.text[max(0, at.start - 1) : at.start]):
         return None
     mark, end, text = found["mark"], found.end(), at.text
     if " " in found[0] and mark not in "′″":
@@ -256,7 +258,8 @@ def by_or_times(at: Figure) -> tuple[str, int] | None:
         found = TIMES_AT.match(text, end)
         if not found:
             return None
-        if "x" in found[0] and (around.computed(text, at.start, found.end()) or MINUS_BESIDE.match(text, found.end())):
+        beside = re.search(r"[=<>+*/^(−-] ?\Z", text[max(0, at.start - 2) : at.start])
+        if "x" in found[0] and (beside or COMPUTED_BESIDE.match(text, found.end())):
             return f"{at.words} x", found.end()
         return f"{at.words} times", found.end()
     parts, crossed = [at.written], False
@@ -266,13 +269,13 @@ def by_or_times(at: Figure) -> tuple[str, int] | None:
         crossed |= "×" in found[0] and " " in found[0]
         parts.append(part[0])
         end = part.end()
-    word = "times" if re.match(r" ?=", text[end : end + 2]) or crossed else "by"
+    word = "times" if re.match(r" ?=|\^", text[end : end + 2]) or crossed else "by"
     long = all(RESOLUTION.fullmatch(part) for part in parts)
     words = f" {word} ".join(pairs(int(part)) if long else number(part) for part in parts)
     return with_dimension(text, words, parts[-1], end)
 
 
-MINUS_BESIDE = re.compile(r" ?[-−–+] ?\d")
+COMPUTED_BESIDE = re.compile(r" ?(?:[-−–+] ?\d|[=<>*/^²³)≤≥])")
 DIMENSION_UNIT = re.compile(r" ?(cm|mm|m|in|ft|km|px|inch|inches|feet)(²|³|2|3)?(?![\w²³/])")
 
 
@@ -283,6 +286,10 @@ def with_dimension(text: str, words: str, last: str, end: int) -> tuple[str, int
         return f"{words} {SQUARE[found[2]]} {plural(unit, '2')}", found.end()
     if found and found[1] == "m" and adjective(text, end, found.end()):
         return f"{words} meter", found.end()
+    counted = UNIT_AT.match(text, end)
+    name = counted and not found and len(counted["unit"]) > 1 and unit_named(counted["unit"])
+    if counted and name:
+        return f"{words.replace(' by ', ' times ')} {plural(name, last)}", counted.end()
     if (plural_of := re.compile(r"s\b").match(text, end)) is not None:
         return f"{words}s", plural_of.end()
     return words, end
@@ -300,6 +307,8 @@ def several(at: Figure) -> tuple[str, int] | None:
     if not re.match(r"s\b", at.text[at.end : at.end + 2]) or not at.written.isdigit():
         return None
     before = around.word_before(at.text, at.start)
+    if re.search(r"\b[A-Z]{2,4}\Z", at.text[max(0, at.start - 5) : at.start]):
+        return f"{at.words}s", at.end + 1  # MP3s
     named = len(at.written) in (3, 4) and before in SEVERAL
     if not named and not re.search(r"(?:over|under)-\Z|[A-Z]-\Z", at.text[max(0, at.start - 6) : at.start]):
         return None
@@ -323,7 +332,7 @@ def bare(at: Figure) -> str:
         return pairs(int(at.written[1:])) if at.written[1] != "0" else amount(at.written)
     if re.fullmatch(r"1[1-9]\d\d|20\d\d", at.written):
         return year(int(at.written))
-    if re.fullmatch(r"10[1-9]\d", at.written) and dated(at):
+    if re.fullmatch(r"10[1-9]\d", at.written) and (dated(at) or at.written in ("1040", "1099")):
         return pairs(int(at.written))
     return amount(at.written)
 
@@ -332,17 +341,7 @@ def dated(at: Figure) -> bool:
     """1066 is a year after "in" or "by", where nothing is counted."""
     if at.text[at.start - 1 : at.start] == "-" or re.match(r" [a-z]{3,}s\b", at.text[at.end : at.end + 20]):
         return False
-    return around.word_before(at.text, at.start) in (
-        "in",
-        "by",
-        "since",
-        "until",
-        "form",
-        "after",
-        "before",
-        "of",
-        "from",
-    )
+    return around.word_before(at.text, at.start) in english.YEARS_BEFORE
 
 
 def hyphenated(at: Figure) -> tuple[str, int] | None:

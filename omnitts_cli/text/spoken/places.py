@@ -123,13 +123,15 @@ def named_road(found: Match) -> str:
 
 
 NUMBERED = ("room suite apartment flight route highway interstate boeing airbus channel studio bus gate form unit flat "
-            "locker cabin hwy rte rt rm apt ste").split()  # fmt: skip
+            "locker cabin box hwy rte rt rm apt ste").split()  # fmt: skip
 PLACE_WORDS = {
     "hwy": "Highway", "rte": "Route", "rt": "Route", "rm": "Room", "apt": "Apartment", "ste": "Suite",
 }  # fmt: skip
 
 
-def place(found: Match) -> str:
+def place(found: Match) -> str | None:
+    if found["place"].lower() == "box" and not re.search(r"P\.? ?O\.? \Z", before(found)):
+        return None
     name = PLACE_WORDS.get(found["place"].lower(), found["place"])
     return f"{name} {pairs(int(found['figure']))}"
 

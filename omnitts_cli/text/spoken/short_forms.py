@@ -128,6 +128,9 @@ def numbered(found: Match) -> str | None:
     key = word.lower()
     if found["stop"] is None and key not in WITHOUT_STOP:
         return None
+    lettered = re.match(r"[A-Z]\b", found.string[found.end() : found.end() + 2])
+    if lettered and lettered[0] not in "IVX" and key not in ("apt", "bldg", "rm", "ste", "fig", "tab", "app", "sec"):
+        return None
     if key in ("def", "lot", "cat", "ex", "app", "tab", "art", "v") and found["stop"] is None:
         return None
     if key == "c" and re.search(r"\d \Z", before(found)):
@@ -180,7 +183,7 @@ def numeral(found: Match) -> str | None:
     after = found.string[found.end() : found.end() + 9]
     if re.match(r" (?:century|centuries|c\.)", after) and (len(text) > 1 or text in "VXI"):
         return ordinal(value)
-    if text in ("I", "V", "X", "C", "D", "L", "M") and not AFTER_ONE.match(after):
+    if text in ("C", "D", "L", "M") or (text in ("I", "V", "X") and not AFTER_ONE.match(after)):
         return text
     if name[1] in RULERS:
         return None if text == "X" and name[1] == "Malcolm" else f"the {ordinal(value)}"
@@ -208,7 +211,8 @@ RULES: tuple[Rule, ...] = (
     Rule("a", rf"\b(?P<title>{TITLE})\.(?=\s|$)", title, words=tuple(t.lower() for t in english.TITLES)),
     Rule("a", rf"\b(?P<title>{'|'.join(NO_STOP)})(?= [A-Z])", title, words=tuple(t.lower() for t in NO_STOP)),
     Rule("a", r"(?<=(?:st|nd|rd|th) )c\.(?=[ ,;)]|$)", century, words=("c",)),
-    Rule("a", r"\b(?P<word>[A-Za-z]{1,5})(?:(?P<stop>\.) ?|(?P<space> ))(?=#?\d|[IVXLC]+\b|\([0-9a-z]{1,3}\))",
+    Rule("a", r"(?<![\w-])(?P<word>[A-Za-z]{1,5})(?:(?P<stop>\.) ?|(?P<space> ))(?=#?\d|[IVXLC]+\b|[A-Z]\b"
+         r"(?!\.)|\([0-9a-z]{1,3}\))",
          numbered,
          words=tuple(NUMBERED)),
     Rule("#№", r"#(?=\d+(?:[^\w#]|$|-))|№ ?(?=\d)", lambda found: "number "),
@@ -219,6 +223,8 @@ RULES: tuple[Rule, ...] = (
          words=tuple({short.split("/")[0].lower() for short in english.SHORT_WORDS})),
     Rule("a", rf"\b(?P<short>(?i:{ENTRIES}))\.", shortened, words=ALL_FORMS),
     Rule("a", r"\bgov't\b", lambda found: "government", words=("gov",)),
+    Rule("a", r"\b[Ii]nt'l\b", lambda found: like("international", found[0]), words=("int",)),
+    Rule("a", r"\b[Nn]at'l\b", lambda found: like("national", found[0]), words=("nat",)),
     Rule("a", r"\bGov't\b", lambda found: "Government", words=("gov",)),
     Rule("a", r"\b(?:A\.?D|B\.?C|B\.?C\.?E|C\.?E)\b\.?(?=[ ,;)]|$)", era, words=("ad", "bc", "bce", "ce", "a", "b",
          "c")),
@@ -230,6 +236,9 @@ RULES: tuple[Rule, ...] = (
     Rule("a", r"(?:(?<=[A-Za-z] )|(?<=[a-z]\. ))(?P<roman>[IVXLCDM]{1,9})\b(?!['’.]\w|[$#&+^])", numeral),
     Rule("a", r"\b[ap]\.m\b|\b(?:[a-z]\.){2}[a-z]\b\.?(?=[ ,]|$)", lambda found: found[0].replace(".",
          "").upper(), words=("e", "p", "c", "m")),
+    Rule("a", r"\bWWI{1,2}\b", lambda found: f"World War {'one' if found[0] == 'WWI' else 'two'}", words=("wwi",
+         "wwii")),
+    Rule("/", r"(?<=[a-z]s)/(?=(?:day|week|month|year|hour|minute|second|night|person)\b)", lambda found: " per "),
     Rule("a", r"\b(?:YoY|QoQ|MoM|WoW)\b", lambda found: found[0].upper(), words=("yoy", "qoq", "mom", "wow")),
     Rule("/", r"(?<=[A-Z]{2})/(?=[A-Z]{2})|(?<=\b[A-Z])/(?=[A-Z]\b)", lambda found: " "),
     Rule("/", r"(?<=[°º][CF])/(?=\d)", lambda found: ", "),

@@ -28,9 +28,20 @@ def twice(found: Match) -> str:
     return " plus plus" if found[0] == "++" else " minus minus"
 
 
+MARKUP = frozenset("b i u em strong p span div a code li ul ol td tr h1 h2 h3 h4 sub sup small pre mark s".split())
+
+
 def tag(found: Match) -> str:
     """<tag> and <bob>: the name alone."""
-    return f" {found['name']} " if found["name"] else " "
+    name, text = found["name"], found.string
+    markup = name in ("br", "hr") or (name in MARKUP and f"</{name}>" in text)
+    return " " if markup else f" {name} "
+
+
+def closed(found: Match) -> str | None:
+    """The other end of <some words>."""
+    opened = re.search(r"<[A-Za-z][^<>\n]{0,80}\Z", found.string[max(0, found.start() - 82) : found.start()])
+    return " " if opened else None
 
 
 def hashtag(found: Match) -> str:
@@ -51,7 +62,8 @@ def flag(found: Match) -> str:
     name = found["name"].replace("-", " ")
     if found["dashes"] == "--":
         return f"dash dash {name}"
-    return f"dash {' '.join(found['name']) if len(name) < 4 else name}"
+    spelled = len(name) < 3 or not re.search("[aeiouy]", name)
+    return f"dash {' '.join(name) if spelled else name}"
 
 
 def called(found: Match) -> str:
@@ -85,15 +97,14 @@ def dollar(found: Match) -> str | None:
     """$PATH, $x^2$, and the prompt of a shell: nothing is said."""
     text, end = found.string, found.end()
     if re.match(r"[A-Za-z_{\\]", text[end : end + 1]):
-        return " " if text[: found.start()][-1:].isalnum() else ""
-    if text[: found.start()][-1:].strip() and text.find("$") < found.start():
+        return None if re.search(r"[\w$]\Z", text[: found.start()][-1:]) else ""
+    if text[: found.start()][-1:].strip() and OPENED.search(text[max(0, found.start() - 80) : found.start()]):
         return " "
     prompt = re.match(r" (?!and\b|or\b|is\b|sign\b)[a-z]", text[end : end + 6])
     return "" if not text[: found.start()].strip() and prompt else None
 
 
-def number_of(found: Match) -> str:
-    return "number of"
+OPENED = re.compile(r"(?:^|[\s(])\$(?!\$)[^$]*\Z")
 
 
 def nothing(found: Match) -> str:
@@ -107,9 +118,10 @@ def faces(found: Match) -> str:
 RULES: tuple[Rule, ...] = (
     Rule("<", r"(?<!\S)<3+(?=[\s.,!]|$)", faces),
     Rule(":;=", r"(?<!\S)[:;=]['-]?[()DPpOo|/\\*\[\]3](?=[\s.,!]|$)", faces),
-    Rule("<", r"</?(?P<name>[A-Za-z][\w-]{0,30})(?: [^<>]{0,200})?/?>", tag),
-    Rule("<", r"<(?P<name>[\w./-]{1,60}\.\w{1,5})>", lambda found: None),
-    Rule(">", r"(?:(?<=\n)|\A)(?:> ?)+", nothing),
+    Rule("<", r"</?(?P<name>[A-Za-z][\w-]{0,30})(?: [\w:-]{1,30}=[^<>]{0,200})?/?>", tag),
+    Rule("<", r"</?(?=[A-Za-z][^<>\n]{0,80}>)", lambda found: " "),
+    Rule(">", r">", closed),
+    Rule(">", r"(?:(?<=\n)|\A)(?:> )+", nothing),
     Rule("&|!=><-+*/:", rf" ?(?:{CODE_SIGN.pattern})(?=[\s\w($'\"]|$) ?", operator),
     Rule(" ", r" (?:&&|\|\||!==?|===?|>=|<=|<?->|=>|<-|[+*/:-]=|\|)(?= )", operator),
     Rule("+-", r"(?<=\b[a-z])(?:\+\+|--)(?!\w)", twice),
@@ -122,16 +134,16 @@ RULES: tuple[Rule, ...] = (
          keys, words=("ctrl", "cmd", "alt", "opt", "shift", "win", "super", "meta", "fn", "control", "command",
                      "option")),
     Rule("-", r"(?<!\S)(?P<dashes>--)(?P<name>[A-Za-z][\w-]{0,40})", flag),
-    Rule("-", r"(?<=[a-z] )(?P<dashes>-)(?P<name>[A-Za-z]{1,3})(?=[\s,.]|$)", flag),
+    Rule("-", r"(?:(?<=[a-z] )|(?<=[a-z]\d )|\A)(?P<dashes>-)(?P<name>[A-Za-z]{1,3})(?=[\s,.]|$)", flag),
     Rule("a", r"(?<!\w)(?P<name>[a-zA-Z])(?P<prime>['’′])?\((?P<of>[a-z])\)", called),
     Rule("a", r"(?<!\w)(?P<name>[a-zA-Z])(?P<prime>['’′])\((?P<of>[a-z])\)", called),
     Rule("♯♭♮", r"(?<=\b[A-Ga-g])[♯♭♮]", lambda found: {"♯": " sharp", "♭": " flat", "♮": " natural"}[found[0]]),
     Rule("★☆⭐*", r"(?<=\d)[★☆⭐]|(?<=\d)\*(?= [a-z])", stars),
     Rule("$", r"\$(?!\d|\.\d)", dollar),
     Rule("¶", r"¶¶? ?(?=\d)", lambda found: "paragraph "),
-    Rule("a", r"(?<![\w'’.])a(?= ?(?:&&|\|\||[=!<>]=|[-=]>|[<>=+*|∪∩] |\[))", lambda found: "A"),
     Rule("a", r"(?<!\w)(?P<name>[a-z])\[(?P<index>\w{1,3})\]", index_of),
-    Rule("a", r"\b[A-Z]{1,2}-(?P<figure>[1-9]\d\d)\b(?!-)",
+    Rule("a", r"(?<![\w'’.])a(?= ?(?:&&|\|\||[=!<>]=|[-=]>|[<>=+*|∪∩] |\[))", lambda found: "A"),
+    Rule("a", r"\b[A-Z]{1,4}-(?P<figure>[1-9]\d\d)\b(?!-)",
          lambda found: f"{found[0][:-4]} {pairs(int(found['figure']))}"),
     Rule("a", r"(?<![\w'’])(?P<product>[a-z]{2})(?=[\^²³])", product),
     Rule("a", r"\b[A-D][-−](?= [a-z]|[.,;)]|$)", lambda found: f"{found[0][0]} minus"),
