@@ -260,6 +260,7 @@ def lines_of_stdin(how: TextOptions) -> Iterator[list[Piece]]:
 def rehearse(script: Script, model: str, variant: str, text: TextIn) -> None:
     """--dry-run: what will be spoken, how long it will be, and what the model weighs."""
     from omnitts_cli.speech.speaking import estimated_s
+    from omnitts_cli.text.given import as_words
     from omnitts_cli.text.language import detect
     from omnitts_cli.text.model_input import TextInput
     from omnitts_cli.text.reading import reader, readings
@@ -278,10 +279,11 @@ def rehearse(script: Script, model: str, variant: str, text: TextIn) -> None:
                 text.normalize, detect(piece.text).language, known, unreadable=text.unreadable, tell=console.notice
             )
         for part, spoken in readings(piece, read, None if text.split == "none" else known.longest_piece):
-            expected = part.pause_s or estimated_s(spoken)
+            words = as_words(spoken)
+            expected = part.pause_s or estimated_s(words)
             number, seconds = number + 1, seconds + expected
-            rows.append([str(number), f"{expected:.1f} s", spoken or "(pause)"])
-            shown = {"text": part.as_written, "spoken": spoken}
+            rows.append([str(number), f"{expected:.1f} s", words or "(pause)"])
+            shown = {"text": part.as_written, "spoken": words}
             if known.text_input:
                 shown["tokenizer_input"] = TextInput(known.text_input).read(spoken)
             console.record(status="ok", piece=number, expected_s=round(expected, 2), **shown)

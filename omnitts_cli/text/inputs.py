@@ -12,6 +12,7 @@ from omnitts_cli.errors import InputError, UsageError
 from omnitts_cli.text.clean import Cleaner, clean, nothing_to_speak
 from omnitts_cli.text.decode import Decoder, decode
 from omnitts_cli.text.formats.block import LARGEST_DOCUMENT, Block
+from omnitts_cli.text.given import as_words
 from omnitts_cli.text.lexicon import Lexicon
 from omnitts_cli.text.piece import Piece
 from omnitts_cli.text.split import Mode, Splitter
@@ -90,8 +91,16 @@ class TextStream:
 def with_lexicon(pieces: list[Piece], lexicon: Lexicon) -> list[Piece]:
     if not len(lexicon):
         return pieces
-    return [replace(piece, text=lexicon.apply(piece.text), written=piece.text) if piece.speech else piece
+    return [replace(piece, text=lexicon.apply(piece.text), written=piece.as_written) if piece.speech else piece
             for piece in pieces]  # fmt: skip
+
+
+def as_written(pieces: list[Piece]) -> list[Piece]:
+    """The same pieces; where words have given sounds, with what subtitles show instead."""
+    words = [as_words(piece.text) for piece in pieces]
+    return [
+        piece if piece.text == own else replace(piece, written=own) for piece, own in zip(pieces, words, strict=True)
+    ]
 
 
 def pieces_of_text(text: str, options: TextOptions | None = None, form: InputFormat = "text") -> Iterator[Piece]:
@@ -122,8 +131,8 @@ def pieces_of_document(file: BinaryIO, form: InputFormat, options: TextOptions, 
         return
     splitter = options.splitter()
     for block in blocks_of(file, form, options.encoding, name, options.notices):
-        yield from with_lexicon(block_pieces(splitter, block), options.lexicon)
-    yield from with_lexicon(splitter.flush(), options.lexicon)
+        yield from with_lexicon(as_written(block_pieces(splitter, block)), options.lexicon)
+    yield from with_lexicon(as_written(splitter.flush()), options.lexicon)
 
 
 def block_pieces(splitter: Splitter, block: Block) -> list[Piece]:

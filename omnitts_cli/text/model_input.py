@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from omnitts_cli.errors import TextError
+from omnitts_cli.text.given import as_words
 
 TEXT_INPUTS = ("phonemes-en-us",)
 
@@ -48,7 +49,7 @@ def text_to_speak(text: str, text_input: TextInput | None = None) -> str:
     """The text as the tokenizer reads it, without white space around it, which the template would mix with its own;
     TextError if none is left.
     """
-    text = (text if text_input is None else text_input.read(text)).strip()
+    text = (as_words(text) if text_input is None else text_input.read(text)).strip()
     if not text:
         raise TextError("no text to speak", hint="give at least one word")
     return text

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from omnitts_cli.text.american.dictionary import SPACE, Dictionary
+from omnitts_cli.text.given import sounds_of
 
 Readings = dict[str, str]
 """Part of speech -> sounds; DEFAULT for the others. An empty one: the letters are named."""
@@ -77,6 +78,8 @@ class Words:
         """`shouted`: the words around it are in capitals too, so that it is not an acronym."""
         if len(word) == 1:
             word = word.upper()  # the name of a letter
+        if (given := sounds_of(word)) is not None:
+            return given
         if "-" in word:
             return self._joined(word, shouted)
         found = self._known(word, shouted)

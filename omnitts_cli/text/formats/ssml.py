@@ -8,6 +8,7 @@ from typing import Any
 
 from omnitts_cli.errors import InputError
 from omnitts_cli.text.formats.block import DEEPEST, Block
+from omnitts_cli.text.given import given
 
 BREAKS = {"none": 0.0, "x-weak": 0.1, "weak": 0.2, "medium": 0.4, "strong": 0.8, "x-strong": 1.2}
 LONGEST_BREAK_S = 60.0
@@ -52,6 +53,13 @@ def parse(text: str, name: str) -> Any:
         raise InputError(
             f"{name} is not well-formed XML: {error}", hint="--input-format text   speaks it as plain text"
         ) from error
+
+
+def given_sounds(element: Any) -> str | None:
+    """The word of <phoneme> with its sounds; None where its alphabet or its sounds are not those of the model."""
+    if (element.get("alphabet") or "ipa").strip().lower() != "ipa":
+        return None
+    return given(" ".join("".join(element.itertext()).split()), element.get("ph") or "")
 
 
 def said_as(element: Any) -> str | None:
@@ -109,6 +117,9 @@ class Reader:
             return
         if tag == "sub":
             self._words.append(element.get("alias") or "".join(element.itertext()))
+            return
+        if tag == "phoneme" and (run := given_sounds(element)) is not None:
+            self._words.append(run)
             return
         if tag == "say-as" and (said := said_as(element)) is not None:
             self._words.append(said)
