@@ -158,7 +158,7 @@ class Job:
             self.model,
             model.sha256,
             f"{main.engine.device.name}, {main.engine.device.card}",
-            str(model.dtype).removeprefix("torch."),
+            model.precision,
             {"load_s": main.load_s, "start_s": main.start_s},
             {name: getattr(main.engine.plan, name) for name in ("slots", "capture")} | exact,
         )

@@ -77,7 +77,8 @@ def batch(
             return only_check(job)
 
         def open_model(name: str, variant: str, slots: int | None) -> AbstractContextManager[TTS]:
-            return opened_model(name, variant, machine, network, messages, **{**known, "slots": slots})
+            # the precision is that of the corpus
+            return opened_model(name, variant, machine, network, messages, **{**job.machine, "slots": slots})
 
         try:
             summary = job.run(open_model)

@@ -35,7 +35,7 @@ def list_(
 
     here = {model.name: model for model in store.local_models()}
     rows = []
-    for model in here.values():
+    for model in [*here.values(), *store.kept_in_eight_bits()]:
         state = "ready" if model.whole else "unfinished"
         rows.append([model.name, state, readable_size(model.size_bytes), str(model.folder)])
         fields = {"name": model.name, "state": state, "bytes": model.size_bytes}
@@ -116,7 +116,7 @@ def verify(
 
 
 def rm(name: Name, messages: Messages, yes: Yes = False) -> None:
-    """Remove a downloaded model."""
+    """Remove a downloaded model, or with NAME/q8 what was made of it."""
     from omnitts_cli.weights import store
 
     weight = store.rm(name, dry_run=True)

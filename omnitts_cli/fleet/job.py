@@ -125,7 +125,7 @@ class Job:
         make_folder(work / PARTS)
         if self.corpus.fresh:
             self.begin_again(out, work)
-        self._keep_kind(out, work / "to")
+        begun = self._keep_kind(out, work / "to")
         journal = self.open_journal(out, work, closing)
         plan = self._plan(work, self._run_seed(work))
         closing.callback(plan.manifest.source.close)
@@ -134,7 +134,7 @@ class Job:
         listing = Listing(out, plan.naming.suffix, flat=plan.naming.flat, rows=plan.count) if self.lists_early else None
         if listing:
             closing.callback(listing.close)
-        models = [Model.of(name, self.machine) for name in plan.models]
+        models = self._models(plan.models, work / "dtype", begun)
         masks = [model.mask for model in models]
         pace = Pace()
         if self.corpus.prune:
@@ -243,8 +243,8 @@ class Job:
 
     # ---- before the model
 
-    def _keep_kind(self, out: Path, path: Path) -> None:
-        """Refuses another `--to` than the folder's: all rows would be spoken again."""
+    def _keep_kind(self, out: Path, path: Path) -> bool:
+        """Refuses another `--to` than the folder's: all rows would be spoken again. Returns whether it was begun."""
         before = path.read_text("ascii") if path.exists() else ""
         if before and before != self.corpus.to:
             raise UsageError(
@@ -252,6 +252,25 @@ class Job:
                 hint=f"--to {before}   or another folder, or --fresh",
             )
         self.keep(path, self.corpus.to)
+        return bool(before)
+
+    def _models(self, names: list[str], path: Path, begun: bool) -> list[Model]:
+        """The models of the plan. Without --dtype, a corpus keeps the precision with which it was begun.
+
+        Corpora without the file were begun when `auto` did not choose 8 bits.
+        """
+        if self.machine.get("dtype", "auto") == "auto" and path.exists():
+            self.machine["dtype"] = path.read_text("ascii")
+        models = [Model.of(name, self.machine) for name in names]
+        if begun and not path.exists() and any(model.dtype == "q8" for model in models):
+            if self.machine["dtype"] == "auto":
+                self.tell(
+                    Notice("this corpus was begun in float32 and keeps it", hint="--fresh --dtype q8", plain=True)
+                )
+                self.machine["dtype"] = "fp32"
+                models = [Model.of(name, self.machine) for name in names]
+        self.keep(path, self.machine.get("dtype", "auto"))
+        return models
 
     def keep(self, path: Path, words: str) -> None:
         """Writes one of the small files that belong to the corpus."""
@@ -534,6 +553,7 @@ class Model:
     variant: str
     mask: np.ndarray
     on_cpu: bool
+    dtype: str  # "float32", "q8" ...
 
     @staticmethod
     def of(name: str, machine: dict[str, Any]) -> Model:
@@ -542,4 +562,4 @@ class Model:
         plain, _, variant = name.partition("|")
         variant = variant or "custom_voice"
         folder, dtype, device = known_before(plain, variant=variant, **machine)
-        return Model(plain, variant, model_mask(folder, plain, dtype), device == "cpu")
+        return Model(plain, variant, model_mask(folder, plain, dtype), device == "cpu", dtype)

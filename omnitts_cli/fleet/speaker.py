@@ -100,7 +100,7 @@ class RowSpeaker:
             "model": model.name,
             "model_sha256": model.sha256,
             "device": tts.engine.device.name,
-            "dtype": str(model.dtype).removeprefix("torch."),
+            "dtype": model.precision,
         }
 
     def stop(self) -> None:

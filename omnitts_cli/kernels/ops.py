@@ -297,6 +297,21 @@ class FrameParts:
     stall: int
 
 
+EIGHT = torch.uint8
+"""The type of a matrix in 8 bits: its bytes, in the layout of the device."""
+
+
+@dataclass(frozen=True)
+class EightBits:
+    """Makes matrices in 8 bits, for devices whose operations take them in the place of others."""
+
+    size_bytes: Callable[[int, int, bool], int]  # outputs, inputs, paired -> bytes of a matrix
+    # weight [outputs, inputs] float32, its bytes (written), paired: gate over up, whose blocks take turns. A ValueError
+    # says why a weight cannot be used
+    make: Callable[[Tensor, Tensor, bool], None]
+    sum_of: Callable[[Tensor], str]  # bytes, a multiple of 64 -> digits that change if a byte does
+
+
 @dataclass(frozen=True)
 class Ops:
     """Operations of the language side. The plain versions are in `kernels/plain.py` and `kernels/plain_frame.py`."""
@@ -320,6 +335,7 @@ class Ops:
     scores: Callable[[Tensor, Tensor], Tensor]
     # a matrix in float32; one in 8 bits too, where the operations know them
     floats: Callable[[Tensor], Tensor] = lambda matrix: matrix.float()
+    eight: EightBits | None = None  # None: matrices have to be floats
     choose_row: ChooseRow | None = None  # None: `choose`, then an embedding
     codec: CodecOps | None = None  # None: the codec runs its own layers
     fuse_stack: FuseStack | None = None

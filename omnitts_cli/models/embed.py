@@ -48,7 +48,7 @@ BLOCK = 32
 class TextEmbedder(nn.Module):
     """A table and a small MLP: out(silu(inner(table[id]))). A row depends on its id alone.
 
-    The MLP is as wide inside as the table unless `inner` says otherwise.
+    The MLP is as wide inside as the table unless `inner` says otherwise. The table may have a type of its own.
     """
 
     def __init__(self, vocabulary: int, width: int, hidden: int, inner: int | None = None) -> None:
@@ -59,7 +59,7 @@ class TextEmbedder(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         """[...] -> [..., H]."""
-        return self.out(F.silu(self.inner(self.table[ids])))
+        return self.out(F.silu(self.inner(self.table[ids].to(self.inner.weight.dtype))))
 
     def rows(self, ids: Tensor) -> Tensor:
         """[N] -> [N, H], always computed in blocks of one size. The rounding of a product depends on its shape; with

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from omnitts_cli.errors import InputError
 from omnitts_cli.kernels import plain
-from omnitts_cli.kernels.ops import Normed, Ops
+from omnitts_cli.kernels.ops import EIGHT, Normed, Ops
 from omnitts_cli.models.layers import KVCache
 from omnitts_cli.request import Request, Sampling
 
@@ -289,3 +289,14 @@ class SpeechModel:
     plain_letters: bool = False  # it reads English letters and ,.!?'- only
     obeys_style: bool = False  # whether its named voices follow an instruction
     vector_of: Callable[[str], np.ndarray] | None = None  # a named voice as a vector, where clones are spoken too
+
+    @property
+    def precision(self) -> str:
+        """Of the matrices of talker and predictor: "float32", "q8" ..."""
+        head = getattr(self.talker, "head", None)
+        return precision_name(self.dtype if head is None else head.dtype)
+
+
+def precision_name(dtype: torch.dtype) -> str:
+    """A precision as users read it."""
+    return "q8" if dtype == EIGHT else str(dtype).removeprefix("torch.")

@@ -40,7 +40,7 @@ def model_entry(model: Model) -> dict[str, Any]:
             "languages": [code for code, name in LANGUAGES.items() if name in speech.languages],
             "sample_rate": speech.facts.sample_rate,
             "sha256": speech.sha256,
-            "dtype": str(speech.dtype).removeprefix("torch."),
+            "dtype": speech.precision,
             "device": model.tts.engine.device.name,
             "slots": model.tts.engine.plan.slots,
             "longest_piece": speech.longest_piece,

@@ -80,7 +80,8 @@ def described(engine: Engine) -> dict[str, Any]:
     names = ("name", "kinds", "speakers", "languages", "sha256", "longest_piece", "plain_letters",
              "obeys_style")  # fmt: skip
     return {
-        "model": {name: getattr(model, name) for name in names} | {"dtype": str(model.dtype).removeprefix("torch.")},
+        "model": {name: getattr(model, name) for name in names}
+        | {"dtype": model.precision, "precision": model.precision},
         "facts": about | {"frame_rate": facts.frame_rate},
         "vectors": model.vector_of is not None,
         "slots": engine.plan.slots,

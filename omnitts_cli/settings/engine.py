@@ -15,7 +15,8 @@ class EngineSettings(Checked):
     """How to run a model on this machine. None: the device chooses."""
 
     device: str = "auto"
-    dtype: str = "auto"  # of talker and predictor; auto: as stored if that is fast on the device, else float32
+    # of talker and predictor; auto: as stored if that is fast on the device; on a CPU q8 for large models, else float32
+    dtype: str = "auto"
     slots: int | None = None  # requests in one batch
     seconds: float = 120.0  # longest speech of one request, including its reference
     first_chunk: int = 1  # frames in the first chunk of sound

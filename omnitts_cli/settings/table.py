@@ -397,7 +397,7 @@ class Machine:
         "auto"
     )
     dtype: Annotated[
-        str, for_machine("--dtype", one_of("auto", "bf16", "fp16", "fp32"), "Weight precision.", preset=True)
+        str, for_machine("--dtype", one_of("auto", "q8", "bf16", "fp16", "fp32"), "Weight precision.", preset=True)
     ] = "auto"
     slots: Annotated[
         int | str,

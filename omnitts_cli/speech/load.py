@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,16 +17,18 @@ from omnitts_cli.devices.cpu import omp_threads, physical_cores
 from omnitts_cli.devices.device import Device
 from omnitts_cli.engine.engine import Engine
 from omnitts_cli.engine.slots import Plan
-from omnitts_cli.errors import DeviceError, ModelError
+from omnitts_cli.errors import DeviceError, ModelError, Notice, OmniError
 from omnitts_cli.families.common.parts import HEAD, Part
 from omnitts_cli.families.common.tokenizer import PieceTokenizer, read_tokenizer
 from omnitts_cli.families.known import families, family_of
 from omnitts_cli.families.toy import toy
-from omnitts_cli.models.roles import Codec, SpeechModel, Talker
+from omnitts_cli.kernels.ops import EIGHT
+from omnitts_cli.models.roles import Codec, SpeechModel, Talker, precision_name
 from omnitts_cli.models.slot_decoder import call_bytes
 from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.settings.environment import EMBEDDED, variable
 from omnitts_cli.settings.setting import readable_size
+from omnitts_cli.weights import eight
 from omnitts_cli.weights.checkpoint import Checkpoint
 from omnitts_cli.weights.fetch import Report
 from omnitts_cli.weights.find import TINY, find
@@ -46,7 +49,7 @@ PATIENT_SHARE = 0.1  # of the free memory that these slots may take; otherwise t
 KEPT_FREE = 0.15
 """Share of the free memory that slots leave to captured steps and the codec's chunks."""
 KEPT_BESIDE_CALLS = 0.05  # the same, beside the largest captured call of the codec
-DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
+DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32, "q8": EIGHT}
 DEFAULT = EngineSettings()
 
 
@@ -55,17 +58,17 @@ def open_engine(
     *,
     variant: str | None = None,
     report: Report | None = None,
-    tell: Callable[[str], None] = lambda line: None,
+    tell: Callable[[Notice], None] = lambda notice: None,
     **options: Any,
 ) -> Engine:
     """Returns an engine for the model called `name`. `options` are those of EngineSettings.
 
-    `tell` is called with a line if there are fewer slots than requested.
+    `tell` is called with what differs from the request or takes longer than it should.
     """
     settings = EngineSettings.of(options, "load()")
     device = device_for(name, settings)
-    model = load_model(name, device, variant=variant, settings=settings, report=report)
-    return start(model, device, plan_for(model, device, settings), tell)
+    model = load_model(name, device, variant=variant, settings=settings, report=report, tell=tell)
+    return start(model, device, plan_for(model, device, settings), lambda line: tell(Notice(line)))
 
 
 def known_before(
@@ -73,13 +76,12 @@ def known_before(
 ) -> tuple[Path | None, str, str]:
     """The folder of a model, if it has one; the precision and the device that it will run in. Loads no weights."""
     settings = EngineSettings.of(options, "load()")
-    device, folder, stored = device_for(name, settings), None, None
-    if not name.startswith(RANDOM):
-        folder = find(name, variant=variant, offline=settings.offline, report=report).folder
-        assert folder is not None
-        stored = Checkpoint.open(folder).names().get(HEAD)
-    dtype = dtype_for(settings.dtype, device, stored[0] if stored else None)
-    return folder, str(dtype).removeprefix("torch."), device.name
+    device = device_for(name, settings)
+    if name.startswith(RANDOM):
+        return None, precision_name(language_dtype(settings, device, made_up_facts(name, variant, device))), device.name
+    folder = find(name, variant=variant, offline=settings.offline, report=report).folder
+    assert folder is not None
+    return folder, precision_name(language_dtype(settings, device, facts_of(Checkpoint.open(folder)))), device.name
 
 
 def passed_over(device: Device) -> DeviceError | None:
@@ -115,14 +117,18 @@ def load_model(
     variant: str | None = None,
     settings: EngineSettings = DEFAULT,
     report: Report | None = None,
+    tell: Callable[[Notice], None] = lambda notice: None,
 ) -> SpeechModel:
-    """The model called `name`, ready to speak on `device`. `variant` completes a bare size such as "0.6b"."""
+    """The model called `name`, ready to speak on `device`. `variant` completes a bare size such as "0.6b".
+
+    `tell` is called with what takes longer at the first start, or at every one.
+    """
     try:
         if name.startswith(RANDOM):
             return _random(name.removeprefix(RANDOM).lower(), variant, device, settings)
         found = find(name, variant=variant, offline=settings.offline, report=report)
         assert found.folder is not None
-        return _stored(found.folder, found.name, device, settings)
+        return _stored(found.folder, found.name, device, settings, tell)
     except Exception as error:
         if not device.is_out_of_memory(error):
             raise
@@ -131,16 +137,19 @@ def load_model(
         raise DeviceError(f"{name} does not fit into the memory of {device.name}", cause=free, hint=hint) from None
 
 
-def _stored(folder: Path, name: str, device: Device, settings: EngineSettings) -> SpeechModel:
+def _stored(
+    folder: Path, name: str, device: Device, settings: EngineSettings, tell: Callable[[Notice], None]
+) -> SpeechModel:
     family = family_of(folder)
     config = family.read_config(folder)
     tokenizer = read_tokenizer(folder, config.text_vocabulary, settings.mistral_pattern)
     pieces = family.parts(config, device.ops())
     files = {part.folder: Checkpoint.open(folder / part.folder) for part in pieces.all()}
-    stored = files[""].names().get(HEAD)
-    language = language_dtype(settings, device, stored[0] if stored else None)
+    language = language_dtype(settings, device, facts_of(files[""]))
 
     def filled(part: Part) -> nn.Module:
+        if not part.float32 and language == EIGHT:
+            return _filled_with_eight(part, files[part.folder], folder, name, device, tell)
         dtype = torch.float32 if part.float32 else language
         fill(part.module, part.names, files[part.folder], device.torch_device, dtype, unused=part.leftover)
         return part.module
@@ -152,22 +161,32 @@ def _stored(folder: Path, name: str, device: Device, settings: EngineSettings) -
     return replace(model, sha256=model_sha256(folder), cloner=cloner)
 
 
+def _filled_with_eight(
+    part: Part, files: Checkpoint, folder: Path, name: str, device: Device, tell: Callable[[Notice], None]
+) -> nn.Module:
+    """The language side with matrices in 8 bits, and the rest in float32."""
+    bits = device.ops().eight
+    assert bits is not None
+    origin = eight.Origin(part.module, part.names, files, name, model_sha256(folder, read=True))
+    ready = eight.matrices(origin, bits, tell) | eight.table(origin)
+    fill(part.module, part.names, files, device.torch_device, torch.float32, unused=part.leftover, ready=ready)
+    return part.module
+
+
 def _random(name: str, variant: str | None, device: Device, settings: EngineSettings) -> SpeechModel:
     """Random weights of a released size, for measurements without a download; reads no file."""
-    language = language_dtype(settings, device)
+    language = language_dtype(settings, device, made_up_facts(f"{RANDOM}{name}", variant, device))
     if name == "toy":
         return toy(device=device.torch_device, dtype=language, place=device.to_device, ops=device.ops())
+    family, config, pieces = made_up(name, variant, device)
     here = Path(f"{RANDOM}{name}")
-    family = next((one for one in families() if one.complete(name, variant) in one.made_up), None)
-    if family is None:
-        names = ("toy", *(name for one in families() for name in one.made_up))
-        hint = f"random models: {', '.join(f'{RANDOM}{name}' for name in names)}"
-        raise ModelError(f"no model '{here}'", hint=hint)
-    config = family.made_up_config(here, family.complete(name, variant))
-    pieces = family.parts(config, device.ops())
 
     def filled(part: Part) -> nn.Module:
-        random_fill(part.module, 0, device.torch_device, torch.float32 if part.float32 else language)
+        bits = device.ops().eight
+        if not part.float32 and language == EIGHT and bits is not None:
+            random_fill(part.module, 0, "cpu", torch.float32, changed=partial(eight.packed, bits))
+        else:
+            random_fill(part.module, 0, device.torch_device, torch.float32 if part.float32 else language)
         return part.module
 
     for part in pieces.all():
@@ -175,6 +194,45 @@ def _random(name: str, variant: str | None, device: Device, settings: EngineSett
     tokenizer = PieceTokenizer(config.text_vocabulary)
     model = family.assemble(str(here), config, pieces, tokenizer, device.to_device, device.ops())
     return replace(model, cloner=family.cloner(config, filled, device.to_device))
+
+
+def made_up(name: str, variant: str | None, device: Device) -> tuple[Any, Any, Any]:
+    """The family, the config and the parts of a model with random weights, its name without "random:"."""
+    here = Path(f"{RANDOM}{name}")
+    family = next((one for one in families() if one.complete(name, variant) in one.made_up), None)
+    if family is None:
+        names = ("toy", *(name for one in families() for name in one.made_up))
+        hint = f"random models: {', '.join(f'{RANDOM}{name}' for name in names)}"
+        raise ModelError(f"no model '{here}'", hint=hint)
+    config = family.made_up_config(here, family.complete(name, variant))
+    return family, config, family.parts(config, device.ops())
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the precision of a model depends on besides the settings."""
+
+    stored: torch.dtype | None = None  # None: random weights
+    size_bytes: int = 0  # as stored, or in float32
+    experts: bool = False  # the talker is a mixture of experts
+
+
+def facts_of(files: Checkpoint) -> Facts:
+    """Of stored weights, from their headers."""
+    names = files.names()
+    head = names.get(HEAD)
+    experts = any(".experts." in name for name in names if name.startswith("talker."))
+    return Facts(head[0] if head else None, sum(header.file_bytes for header in files.headers), experts)
+
+
+def made_up_facts(name: str, variant: str | None, device: Device) -> Facts:
+    """Of a model with random weights."""
+    plain = name.removeprefix(RANDOM).lower()
+    if plain == "toy" or device.name != "cpu":
+        return Facts()
+    module = made_up(plain, variant, device)[2].language.module
+    size = 4 * sum(weight.numel() for weight in module.parameters())
+    return Facts(None, size, module.talker.stack.shape.experts is not None)
 
 
 def dtype_for(wanted: str, device: Device, stored: torch.dtype | None = None) -> torch.dtype:
@@ -185,14 +243,32 @@ def dtype_for(wanted: str, device: Device, stored: torch.dtype | None = None) ->
     return torch.float32 if stored == torch.float32 else device.dtype
 
 
-def language_dtype(settings: EngineSettings, device: Device, stored: torch.dtype | None = None) -> torch.dtype:
-    """`dtype_for` the settings; on a CPU, only float32 is exact."""
-    dtype = dtype_for(settings.dtype, device, stored)
-    if settings.exact and device.name == "cpu" and dtype != torch.float32:
+def language_dtype(settings: EngineSettings, device: Device, model: Facts) -> torch.dtype:
+    """`dtype_for` the settings. On a CPU, `auto` means 8 bits for a large model; these and float32 are exact there."""
+    dtype = dtype_for(settings.dtype, device, model.stored)
+    if settings.dtype == "auto" and model.size_bytes >= SMALL and why_not_eight(device, model) is None:
+        dtype = EIGHT
+    if dtype == EIGHT and (error := why_not_eight(device, model)) is not None:
+        raise error
+    if settings.exact and device.name == "cpu" and dtype not in (torch.float32, EIGHT):
         raise DeviceError(
-            f"--exact on a CPU needs float32, not {str(dtype).removeprefix('torch.')}", hint="--dtype fp32"
+            f"--exact on a CPU needs float32 or q8, not {precision_name(dtype)}", hint="--dtype fp32   or   --dtype q8"
         )
     return dtype
+
+
+def why_not_eight(device: Device, model: Facts) -> OmniError | None:
+    """Why the weights cannot be used in 8 bits: on other devices, without the library, with experts."""
+    if device.name != "cpu":
+        return DeviceError("--dtype q8 is for a CPU", hint="-d cpu --dtype q8   or   leave out --dtype")
+    if device.ops().eight is None:
+        return DeviceError(
+            "--dtype q8 needs the compiled library, which is not in use",
+            hint="python -m omnitts_cli.kernels.cpu   or   omnitts doctor --offline",
+        )
+    if model.experts:
+        return ModelError("--dtype q8 is not possible with a mixture of experts", hint="leave out --dtype")
+    return None
 
 
 def plan_for(model: SpeechModel, device: Device, settings: EngineSettings = DEFAULT) -> Plan:

@@ -94,7 +94,7 @@ class RemoteTTS(TTS):
             sample_rate=about["sample_rate"], frame_rate=about["frame_rate"], hidden=about["hidden"]
         )
         model = SimpleNamespace(
-            name=entry["id"], facts=facts, sha256=entry.get("sha256"), dtype=about["dtype"],
+            name=entry["id"], facts=facts, sha256=entry.get("sha256"), dtype=about["dtype"], precision=about["dtype"],
             kinds=frozenset(about["kinds"]), speakers=about["speakers"], languages=tuple(about["languages"]),
             longest_piece=about["longest_piece"], plain_letters=about["plain_letters"], vector_of=None,
         )  # fmt: skip

@@ -26,7 +26,7 @@ AUTO_CONNECT_S, AUTO_ANSWER_S = 0.5, 3.0  # where a server is this slow, loading
 CONNECT_S, ANSWER_S = 10.0, 300.0
 LARGEST_ANSWER = 64 << 20
 KINDS = {"custom_voice": "named", "base": "cloned", "voice_design": "designed"}
-SHORT_DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
+SHORT_DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "q8": "q8"}
 
 
 @dataclass(frozen=True)
@@ -245,7 +245,7 @@ def card(tts: TTS, source: str, variant: str | None, *, device: str, dtype: str)
         "format": FORMAT,
         "identity": identity(folder, read=True) if folder else f"{model.name} {engine.device.name}",
         "device": engine.device.name,
-        "dtype": str(model.dtype).removeprefix("torch."),
+        "dtype": model.precision,
         "asked": {"device": device, "dtype": dtype},
         "exact": of_exact(engine.device),
         "slots": engine.plan.slots,

@@ -65,7 +65,7 @@ def load(
     model: a name such as "tiny" or "0.6b", a folder, or "hf:ORG/REPO@REVISION".
     variant: which model a bare size such as "0.6b" stands for: custom_voice, base (clones) or voice_design.
     device: "auto", "cpu", "cuda", "cuda:1", "npu:0" ...
-    dtype: "auto", "fp32", "bf16" or "fp16".
+    dtype: "auto", "fp32", "bf16", "fp16" or, on a CPU, "q8".
     slots: requests in one batch; by default what suits the device.
     settings: also read settings files and OMNITTS_ variables. They are then the defaults of `speak` too.
     fetching: called with the progress of a download.
@@ -89,7 +89,7 @@ def load(
 
     from omnitts_cli.speech import load as loading  # imports torch
 
-    engine = loading.open_engine(name, variant=variant, report=fetching, tell=lambda line: note(Notice(line)), **given)
+    engine = loading.open_engine(name, variant=variant, report=fetching, tell=note, **given)
     if given["device"] == "auto" and (passed_over := loading.passed_over(engine.device)):
         slower = f"running on the CPU, which is many times slower: {passed_over.message}"
         note(Notice(slower, hint="omnitts doctor"))

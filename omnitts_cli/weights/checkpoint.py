@@ -96,6 +96,18 @@ class Checkpoint:
             flat[at : at + len(block)].copy_(block)
             at += len(block)
 
+    def mapped(self, name: str) -> Tensor:
+        """One tensor as it lies in the file, mapped: only what is used of it takes memory. Writes stay private."""
+        header, entry = self._find(name)
+        kind = DTYPES[entry.dtype]
+        if entry.begin % kind.itemsize:
+            return self.tensor(name)
+        try:
+            whole = torch.from_file(str(header.path), shared=False, size=header.file_bytes, dtype=torch.uint8)
+        except (OSError, RuntimeError) as error:  # torch raises either
+            raise ModelError(f"cannot read {shown(header.path, 400)}", cause=shown(error, 300)) from None
+        return whole[entry.begin : entry.begin + entry.size_bytes].view(kind).view(entry.shape)
+
     def _find(self, name: str) -> tuple[Header, Entry]:
         for header in self.headers:
             if name in header.tensors:

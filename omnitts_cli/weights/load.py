@@ -6,8 +6,9 @@ Tensors go straight to the device, one at a time and in their final dtype.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 
 import torch
 from torch import Tensor, nn
@@ -29,11 +30,13 @@ def fill(
     *,
     keep_float32: Sequence[str] = (),
     unused: Sequence[str] | None = (),
+    ready: Mapping[str, Tensor] = MappingProxyType({}),
 ) -> None:
     """Load every parameter and buffer named in `names`, on `device` and in `dtype`.
 
     `keep_float32`: patterns of our names that stay float32. `unused`: patterns of checkpoint names that may be
-    left over; None if other modules are loaded from the same files. Computed buffers, which are not in `names`,
+    left over; None if other modules are loaded from the same files. `ready`: tensors that are not to be read, because
+    they have been prepared from the same files. Computed buffers, which are not in `names`,
     keep their values and move to the device.
     """
     ours = tensors_of(module)
@@ -41,13 +44,16 @@ def fill(
     if wrong := list(_differences(ours, names, files, unused)):
         raise _mismatch(files, wrong)
     for name, old in ours.items():
+        if name in ready:
+            put(module, name, ready[name])
+            continue
         if name not in names:
             put(module, name, old.to(device))
             continue
         kept = any(fnmatchcase(name, pattern) for pattern in keep_float32)
         wanted = (torch.float32 if kept else dtype) if old.is_floating_point() else old.dtype
         new = torch.empty(old.shape, device=device, dtype=wanted)
-        _read(names[name], files, new)
+        read(names[name], files, new)
         put(module, name, new)
 
 
@@ -136,8 +142,9 @@ def _mismatch(files: Checkpoint, wrong: list[str]) -> ModelError:
     )
 
 
-def _read(source: Source, files: Checkpoint, target: Tensor) -> None:
-    check = _usable(files, target.dtype) if target.is_floating_point() else None
+def read(source: Source, files: Checkpoint, target: Tensor) -> None:
+    """Fill a tensor from the files. Raises ModelError for values that cannot be used."""
+    check = usable(files, target.dtype) if target.is_floating_point() else None
     match source:
         case One(name):
             files.read_into(name, target, check)
@@ -153,11 +160,11 @@ def _read(source: Source, files: Checkpoint, target: Tensor) -> None:
         case Derived(parts, compute):
             values = [torch.empty(files.shape(part), device=target.device, dtype=torch.float32) for part in parts]
             for part, value in zip(parts, values, strict=True):
-                files.read_into(part, value, _usable(files, torch.float32))
+                files.read_into(part, value, usable(files, torch.float32))
             target.copy_(compute(*values))
 
 
-def _usable(files: Checkpoint, dtype: torch.dtype) -> Callable[[str, Tensor], None]:
+def usable(files: Checkpoint, dtype: torch.dtype) -> Callable[[str, Tensor], None]:
     """A check that refuses NaN, infinity, and values outside the range of `dtype`."""
     largest = torch.finfo(dtype).max
 
@@ -186,5 +193,5 @@ def put(module: nn.Module, name: str, value: Tensor) -> None:
     owner = module.get_submodule(path)
     old = getattr(owner, leaf)
     if isinstance(old, nn.Parameter):
-        value = nn.Parameter(value, requires_grad=old.requires_grad)
+        value = nn.Parameter(value, requires_grad=old.requires_grad and value.is_floating_point())
     setattr(owner, leaf, value)

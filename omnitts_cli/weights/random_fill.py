@@ -7,7 +7,7 @@ speed and memory can be measured without the released weights.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from math import prod, sqrt
 
@@ -45,8 +45,12 @@ def random_fill(
     dtype: torch.dtype,
     *,
     keep_float32: Sequence[str] = (),
+    changed: Callable[[str, Tensor], Tensor] = lambda name, value: value,
 ) -> None:
-    """Fill every parameter, and every buffer without values, with values that depend on `seed` and its name only."""
+    """Fill every parameter, and every buffer without values, with values that depend on `seed` and its name only.
+
+    `changed`: what is put into the module in the place of the tensor called so.
+    """
     for name, old in tensors_of(module).items():
         if not old.is_meta and not isinstance(old, nn.Parameter):
             put(module, name, old.to(device))  # a computed buffer
@@ -57,7 +61,7 @@ def random_fill(
         if new.is_floating_point():
             mean, spread = _spread(name, tuple(old.shape))
             _scatter(new.view(-1), f"{seed} {name}", mean, spread)
-        put(module, name, new)
+        put(module, name, changed(name, new))
 
 
 def _spread(name: str, shape: tuple[int, ...]) -> tuple[float, float]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from omnitts_cli.errors import ModelError, UsageError
 from omnitts_cli.settings.environment import EMBEDDED
+from omnitts_cli.weights import eight_files
 from omnitts_cli.weights import pull as pulling
 from omnitts_cli.weights import verify as verifying
 from omnitts_cli.weights.cached import local
@@ -18,6 +19,9 @@ from omnitts_cli.weights.header import shown
 from omnitts_cli.weights.hub import cache_folder
 from omnitts_cli.weights.names import Found, HubName, hub_name
 from omnitts_cli.weights.released import ALIASES, RELEASED, THINKER
+
+EIGHT_BITS = "/q8"
+"""Ends the name of the matrices that were made of a model."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,15 @@ def local_models() -> list[Local]:
             )
         )
     return models
+
+
+def kept_in_eight_bits() -> list[Local]:
+    """Matrices that were made in 8 bits, by the name under which `rm` removes them."""
+    kept = eight_files.kept_files()
+    return [
+        Local(f"{one.model or one.path.name[:12]}{EIGHT_BITS}", one.path, one.size_bytes, None, bool(one.model))
+        for one in kept
+    ]
 
 
 def _strangers() -> list[HubName | None]:
@@ -110,15 +123,28 @@ def verify(name: str, *, variant: str | None = None) -> list[verifying.Checked]:
 
 
 def rm(name: str, *, variant: str | None = None, dry_run: bool = False) -> int:
-    """Remove a model from the Hub cache, complete or not; returns the number of bytes."""
-    wanted = _on_hub(name, variant, "removed")
-    root = cache_folder(wanted.repo)
-    if not root.exists():
-        raise ModelError(f"model '{shown(name)}' is not on this machine", hint="omnitts models list")
-    size = _bytes_in(root)
+    """Remove a model from the Hub cache, complete or not, and what was made of it; returns the number of bytes.
+
+    A name that ends in EIGHT_BITS: only what was made of it.
+    """
+    made = [one for one in kept_in_eight_bits() if one.name in (name, f"{name}{EIGHT_BITS}")]
+    if name.endswith(EIGHT_BITS):
+        root = None
+        if not made:
+            raise ModelError(f"'{shown(name)}' is not on this machine", hint="omnitts models list")
+    else:
+        wanted = _on_hub(name, variant, "removed")
+        made += [one for one in kept_in_eight_bits() if one.name == f"{wanted.name}{EIGHT_BITS}" and one not in made]
+        root = cache_folder(wanted.repo)
+        if not root.exists():
+            raise ModelError(f"model '{shown(name)}' is not on this machine", hint="omnitts models list")
+    size = (_bytes_in(root) if root else 0) + sum(one.size_bytes for one in made)
     if not dry_run:
         try:
-            shutil.rmtree(root)
+            if root:
+                shutil.rmtree(root)
+            for one in made:
+                one.folder.unlink()
         except OSError as error:
             raise ModelError(f"cannot remove model '{shown(name)}'", cause=shown(error, 300)) from None
     return size

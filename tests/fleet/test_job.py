@@ -9,6 +9,7 @@ import tarfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -539,3 +540,34 @@ def test_full_disk_is_found_before_the_start(omnitts: Call, monkeypatch: pytest.
     monkeypatch.setattr(disk, "free_bytes", lambda folder: 1000)
     done = omnitts("batch", "m.csv", "-O", "out", *TOY)
     assert done.code == 8 and "1,000 are free" in done.err
+
+
+@pytest.mark.parametrize(
+    ("stored", "begun", "asked", "used"),
+    [
+        (None, False, "auto", "auto"),
+        ("auto", True, "auto", "auto"),
+        (None, True, "auto", "fp32"),  # begun when auto did not choose 8 bits
+        ("fp32", True, "auto", "fp32"),
+        ("fp32", True, "q8", "q8"),
+        (None, True, "q8", "q8"),
+    ],
+)
+def test_a_corpus_keeps_the_precision_with_which_it_was_begun(
+    stored: str | None, begun: bool, asked: str, used: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def of(name: str, machine: dict[str, Any]) -> job.Model:
+        eight = machine["dtype"] in ("auto", "q8")
+        return job.Model(name, "", np.zeros(2, "<u8"), True, "q8" if eight else "float32")
+
+    monkeypatch.setattr(job.Model, "of", of)
+    path, told = tmp_path / "dtype", []
+    if stored:
+        path.write_text(stored)
+    this: Any = SimpleNamespace(
+        machine={"dtype": asked}, tell=told.append, keep=lambda path, words: path.write_text(words)
+    )
+    models = job.Job._models(this, ["0.6b"], path, begun)
+    assert this.machine["dtype"] == path.read_text() == used
+    assert models[0].dtype == ("float32" if used == "fp32" else "q8")
+    assert len(told) == (stored is None and begun and asked == "auto")

@@ -90,7 +90,7 @@ def assemble(
         speakers=config.about,
         languages=config.languages,
         device=head.device,
-        dtype=head.dtype,
+        dtype=language.embedder.first.dtype,
         ops=ops,
     )
 

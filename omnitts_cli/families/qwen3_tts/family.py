@@ -122,7 +122,7 @@ def assemble(
         speakers={name: speaker.about for name, speaker in config.speakers.items()},
         languages=config.languages,
         device=head.device,
-        dtype=head.dtype,
+        dtype=language.embedder.first.dtype,
         ops=ops,
         longest_piece=config.longest_piece,
         plain_letters=config.plain_letters,

@@ -51,6 +51,7 @@ def native(variant: str | None = None, eight: str | None = None) -> Ops | None:
         linear=partial(quantised.linear, bits),
         norm_linear=partial(quantised.norm_linear, bits),
         floats=quantised.floats,
+        eight=quantised.table(bits),
         fuse_stack=fuse_stack,
         fuse_frame=fuse_frame,
         codec=replace(codec.OPS, fuse_decoder=partial(decoder.fuse_decoder, found)),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -19,12 +20,12 @@ from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.cpu import library
 from omnitts_cli.kernels.cpu.language import CompiledFrame, cache_of, run
 from omnitts_cli.kernels.cpu.library import QuantisedLibrary, address, check
-from omnitts_cli.kernels.ops import FrameParts, LayerWeights, Normed
+from omnitts_cli.kernels.ops import EIGHT, EightBits, FrameParts, LayerWeights, Normed
 
 HEADER, BLOCK, GROUP = 64, 64, 32  # bytes; outputs of a block; inputs of a group
 MOST_THREADS = 64
 GROUP_BYTES = BLOCK * (2 + GROUP)
-BYTES, HALF = torch.uint8, torch.float16
+BYTES, HALF = EIGHT, torch.float16
 REFUSED = {2: "holds NaN or infinity", 3: "holds numbers that do not fit 8 bits and a scale in float16"}
 
 
@@ -143,3 +144,7 @@ def norm_linear(native: QuantisedLibrary, x: Normed, weight: Tensor) -> Tensor:
 def sum_of(native: QuantisedLibrary, data: Tensor) -> str:
     """A sum over bytes, whose number is a multiple of 64; as hexadecimal digits."""
     return f"{native.sum(address(data, BYTES), data.numel()):016x}"
+
+
+def table(native: QuantisedLibrary) -> EightBits:
+    return EightBits(size_bytes, partial(make, native), partial(sum_of, native))

@@ -1,0 +1,204 @@
+"""A model's matrices in 8 bits: made once from its float weights, kept in the user's cache folder, and mapped from it.
+
+A kept file is a safetensors file of bytes, named by the SHA-256 of the weights and the version of the layout. It is
+written under another name and renamed when it is whole. Its metadata has a sum over its bytes; a file that does not fit
+its name, the model or its sum is made again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from omnitts_cli.errors import ModelError, Notice
+from omnitts_cli.kernels.ops import EIGHT, EightBits
+from omnitts_cli.weights import eight_files
+from omnitts_cli.weights.checkpoint import Checkpoint
+from omnitts_cli.weights.header import shown
+from omnitts_cli.weights.load import read, sources_of, usable
+
+ALIGNED = 4096  # where the first matrix begins
+STALE_S = 3600.0  # a half-written file of this age belongs to no process
+MATRICES = ("qkv", "out", "gate_up", "down")
+TABLE = "text.table"
+"""The largest tensor of the language side. Of a text, few of its rows are read, so it stays in the model's file."""
+
+Tell = Callable[[Notice], None]
+
+
+def is_matrix(name: str) -> bool:
+    """Whether a tensor of the language side is kept in 8 bits."""
+    if name in ("talker.head", "predictor.heads", "predictor.project.weight"):
+        return True
+    return name.startswith(("talker.stack.layers.", "predictor.stack.layers.")) and name.rpartition(".")[2] in MATRICES
+
+
+def size_of(eight: EightBits, name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of the bytes of a matrix, or of several in one tensor."""
+    return (*shape[:-2], eight.size_bytes(shape[-2], shape[-1], _paired(name)))
+
+
+def _paired(name: str) -> bool:
+    return name.endswith(".gate_up")
+
+
+def packed(eight: EightBits, name: str, weight: Tensor) -> Tensor:
+    """What takes the place of a float tensor called `name`: bytes of a matrix of the language side; the text's table in
+    bfloat16, as it is stored; any other as it is."""
+    if not is_matrix(name):
+        return weight.bfloat16() if name == TABLE else weight
+    made = torch.zeros(size_of(eight, name, tuple(weight.shape)), dtype=EIGHT)
+    for one, out in zip(weight.view(-1, *weight.shape[-2:]), made.view(-1, made.shape[-1]), strict=True):
+        eight.make(one, out, _paired(name))
+    return made
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A model's language side without values, and where they are."""
+
+    module: nn.Module
+    names: Mapping[str, Any]  # the sources of each tensor
+    files: Checkpoint
+    model: str  # its name
+    sha256: str | None  # of the weights; None if it is unknown, and then nothing is kept
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return {name: tuple(old.shape) for name, old in self.module.named_parameters() if is_matrix(name)}
+
+    def made(self, eight: EightBits) -> Iterator[tuple[str, Tensor]]:
+        """Every matrix in turn, from the model's files. Refuses unusable values, in the table of the text too."""
+        for name, shape in self.shapes().items():
+            whole = torch.empty(shape)
+            read(self.names[name], self.files, whole)
+            try:
+                yield name, packed(eight, name, whole)
+            except ValueError as error:
+                tensor = shown(sources_of(self.names[name])[0])
+                raise ModelError(
+                    f"{shown(self.files.path, 400)} holds values that cannot be used",
+                    cause=f"tensor '{tensor}' {error}",
+                    hint="--dtype fp32",
+                ) from None
+        name = sources_of(self.names[TABLE])[0]
+        check = usable(self.files, torch.float32)
+        for block in self.files.mapped(name).split(4096):
+            check(name, block)
+
+
+def matrices(origin: Origin, eight: EightBits, tell: Tell) -> dict[str, Tensor]:
+    """Every matrix of the model in 8 bits: from the cache folder, where they are put if they are not there yet."""
+    if origin.sha256 is None:
+        return dict(origin.made(eight))
+    path = eight_files.folder() / f"{origin.sha256}{eight_files.SUFFIX}"
+    found = kept(path, origin, eight, tell)
+    if found is not None:
+        return found
+    try:
+        _write(path, origin, eight)
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        what = f"the weights in 8 bits could not be saved to {shown(path.parent, 400)}, so every start makes them again"
+        tell(Notice(what, cause=why, hint="--dtype fp32"))
+        return dict(origin.made(eight))
+    tell(Notice(f"the weights in 8 bits were saved to {shown(path, 400)}", hint="--dtype fp32", plain=True))
+    found = kept(path, origin, eight, tell)
+    return dict(origin.made(eight)) if found is None else found
+
+
+def table(origin: Origin) -> dict[str, Tensor]:
+    """The table of the text, mapped in the type of the file; nothing if it cannot be mapped."""
+    name = sources_of(origin.names[TABLE])[0]
+    return {TABLE: origin.files.mapped(name)}
+
+
+# ---- kept files
+
+
+def kept(path: Path, origin: Origin, eight: EightBits, tell: Tell = lambda notice: None) -> dict[str, Tensor] | None:
+    """The matrices of a kept file, mapped; None if there is none that can be used."""
+    if not path.exists():
+        return None
+    try:
+        files = Checkpoint.open(path)
+        wanted = {name: (EIGHT, size_of(eight, name, shape)) for name, shape in origin.shapes().items()}
+        about = files.metadata()
+        if files.names() != wanted or about.get("weights") != origin.sha256 or about.get("order") != sys.byteorder:
+            tell(Notice(f"{shown(path, 400)} does not fit the model and is made again"))
+            return None
+        found = {name: files.mapped(name) for name in wanted}
+        if about.get("sum") == sum_of(eight, found):
+            return found
+    except ModelError:
+        pass
+    tell(Notice(f"{shown(path, 400)} is damaged and is made again"))
+    return None
+
+
+def sum_of(eight: EightBits, found: Mapping[str, Tensor]) -> str:
+    """One sum over all matrices, in the order of their names."""
+    return _total({name: eight.sum_of(one.view(-1)) for name, one in found.items()})
+
+
+def _total(sums: Mapping[str, str]) -> str:
+    return hashlib.blake2b(repr(sorted(sums.items())).encode(), digest_size=16).hexdigest()
+
+
+def _write(path: Path, origin: Origin, eight: EightBits) -> None:
+    """Writes every matrix, one at a time; the name appears when the file is whole. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _sweep(path.parent)
+    shapes = {name: size_of(eight, name, shape) for name, shape in origin.shapes().items()}
+    needed = sum(map(prod, shapes.values())) + ALIGNED
+    part = path.with_name(f".{path.name}.part-{os.getpid()}")
+    sums: dict[str, str] = {}
+    try:
+        with part.open("wb") as file:
+            if hasattr(os, "posix_fallocate"):  # find out now that there is no room
+                os.posix_fallocate(file.fileno(), 0, needed)
+            start = _header(shapes, origin, "0" * 32)
+            file.seek(len(start))
+            for name, matrix in origin.made(eight):
+                file.write(matrix.numpy().data)
+                sums[name] = eight.sum_of(matrix.view(-1))
+            file.truncate()
+            file.seek(0)
+            file.write(_header(shapes, origin, _total(sums)))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    finally:
+        with suppress(OSError):
+            part.unlink()
+
+
+def _header(shapes: Mapping[str, tuple[int, ...]], origin: Origin, total: str) -> bytes:
+    about = {"weights": str(origin.sha256), "model": origin.model, "order": sys.byteorder, "sum": total}
+    whole: dict[str, object] = {"__metadata__": about}
+    at = 0
+    for name, shape in shapes.items():
+        whole[name] = {"dtype": "U8", "shape": list(shape), "data_offsets": [at, at + prod(shape)]}
+        at += prod(shape)
+    text = json.dumps(whole).encode()
+    length = -(-(8 + len(text)) // ALIGNED) * ALIGNED - 8
+    return length.to_bytes(8, "little") + text.ljust(length)
+
+
+def _sweep(place: Path) -> None:
+    """Removes what killed processes have left half-written."""
+    for path in place.glob(".*.part-*"):
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > STALE_S:
+                path.unlink()

@@ -1,0 +1,31 @@
+"""Logits of a model that is made to say given codes, so that two models can be compared step by step."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from omnitts_cli.kernels.ops import Normed
+from omnitts_cli.models.roles import SpeechModel
+from omnitts_cli.request import Request
+
+
+@torch.inference_mode()
+def forced(model: SpeechModel, request: Request, codes: Tensor) -> tuple[Tensor, Tensor]:
+    """Every logit while the model says `codes` [T, G]: of the talker [T, codes], of the predictor [T, G - 1, codes]."""
+    prompt, slot = model.prompter.prompt(request), torch.tensor([0])
+    last = len(prompt.rows) - 1
+    cache = model.talker.cache(1, last + len(codes))
+    model.talker.prefill(prompt.rows[None, :last], torch.tensor([0]), slot, cache, last)
+    row, states, rest = prompt.rows[-1:], [], []
+    for frame, code in enumerate(codes):
+        states.append(model.talker.step(row, torch.tensor([last + frame]), slot, cache, last + frame + 1))
+        row = model.embedder.frame(code[None]) + prompt.pad
+    hidden, first = torch.cat(states), model.predictor.inputs(model.embedder)[0]
+
+    def choose(group: int, scores: Tensor, rows: Normed | None) -> tuple[Tensor, Normed | None]:
+        rest.append(scores)
+        return codes[:, group], None if rows is None else rows._replace(rows=rows.rows[codes[:, group]])
+
+    model.predictor.frame(hidden, codes[:, 0], first._replace(rows=first.rows[codes[:, 0]]), model.embedder, choose)
+    return model.talker.logits(hidden)[:, : model.facts.codes], torch.stack(rest, 1)
