@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from omnitts_cli.errors import InputError
+from omnitts_cli.errors import InputError, Notice
 from omnitts_cli.request import Request
 from omnitts_cli.speech import load
 from omnitts_cli.speech.clip import Clip
 from omnitts_cli.speech.live import ENOUGH_CHARS, LiveStream, cut
 from omnitts_cli.speech.loop import Loop
 from omnitts_cli.speech.speaking import Manner
+from omnitts_cli.text.reading import reader
 
 WORDS = [f"word{n} and " for n in range(60)] + ["now it ends. ", "Here is ", "another one."]
 
@@ -70,6 +72,14 @@ def test_a_request_ends_with_a_phrase_whatever_pieces_the_text_comes_in() -> Non
     assert not any(one.rstrip().endswith(".") for one in fed[:-1])
     for size in (1, 3, 11):
         assert spoken((text[at : at + size] for at in range(0, len(text), size)), longest=60)[2] == fed
+
+
+def test_words_that_the_model_cannot_read_do_not_end_it() -> None:
+    told: list[Notice] = []
+    read = reader(None, None, SimpleNamespace(plain_letters=True), parts=True, tell=told.append)  # type: ignore[arg-type]
+    _, _, fed = spoken(iter(["Build started.\nユー", "ザー. Build ", "失敗 failed."]), read=read)
+    assert " ".join("".join(fed).replace(".", " ").split()) == "Build started Build failed"
+    assert len(told) == 1 and "'ユーザー'" in told[0].message
 
 
 def test_a_broken_text_ends_it_with_its_error() -> None:
