@@ -160,10 +160,10 @@ def write_error(name: str, error: OSError, written: int = 0) -> OmniError:
     return OutputError(f"cannot write {name}: {reason}", cause=cause, hint=hint)
 
 
-def make_folder(folder: Path, hint: str = "choose another folder") -> None:
-    """Creates a folder if it is missing. `hint`: what to do if that fails."""
+def make_folder(folder: Path, hint: str = "choose another folder", *, private: bool = False) -> None:
+    """Creates a folder if it is missing; `private`: for this user only. `hint`: what to do if that fails."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(0o700 if private else 0o777, parents=True, exist_ok=True)
     except OSError as error:
         reason = REASONS.get(error.errno or 0, (error.strerror or str(error)).lower())
         raise OutputError(f"cannot make the folder {folder}: {reason}", hint=hint) from None

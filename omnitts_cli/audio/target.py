@@ -50,14 +50,29 @@ class Target:
         self._temporary = None
         sync_folder(self._real.parent)
 
+    def claim(self) -> None:
+        """The same as `put_in_place` if the name is still free; FileExistsError if it is not."""
+        try:
+            self._sync()
+            if self._temporary is None or not self._claim(self._temporary):
+                raise FileExistsError(errno.EEXIST, "the file exists", str(self.path))
+        except FileExistsError:
+            raise
+        except OSError as error:
+            raise write_error(str(self.path), error) from error
+        self._temporary = None
+        sync_folder(self._real.parent)
+
     def _claim(self, temporary: Path) -> bool:
         """Takes the name only if it is free: a hard link, because renaming would replace a file."""
         try:
             os.link(temporary, self._real)
         except FileExistsError:
             return False
-        except OSError:  # a file system without links
-            if os.path.lexists(self._real):
+        except OSError:  # a file system without links: an empty file holds the name meanwhile
+            try:
+                os.close(os.open(self._real, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+            except FileExistsError:
                 return False
             os.replace(temporary, self._real)
             return True
@@ -127,14 +142,19 @@ def _open(path: Path, no_clobber: bool) -> Target:
     return Target(path, file, temporary, no_clobber=no_clobber)
 
 
-def put(path: Path, data: bytes) -> None:
-    """A small file, whole or not at all."""
+def put(path: Path, data: bytes, *, new: bool = False, private: bool = False) -> None:
+    """A small file, whole or not at all. `new`: FileExistsError if the name is taken. `private`: for this user only."""
     target = open_target(path)
     try:
+        if private and target.temporary is not None:
+            os.chmod(target.temporary, 0o600)
         outlet = Outlet(target.file, str(path))
         outlet.write(data)
         outlet.check()
-        target.put_in_place()
+        if new:
+            target.claim()
+        else:
+            target.put_in_place()
     finally:
         target.remove()
 

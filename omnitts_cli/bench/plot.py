@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
@@ -18,6 +19,9 @@ SUFFIXES = (".png", ".svg", ".pdf")
 BAR = 40
 
 
+STYLE = "matplotlibrc"
+
+
 def check(target: str) -> None:
     """Checks before measuring whether this plot can be drawn."""
     if target == "-":
@@ -25,6 +29,9 @@ def check(target: str) -> None:
     if Path(target).suffix.lower() not in SUFFIXES:
         raise UsageError(f"--plot {target} must end in {', '.join(SUFFIXES)}", hint="--plot out.png   or   --plot -")
     reports.check(Path(target), "--plot")
+    if os.path.lexists(STYLE):
+        what = f"--plot {target}: matplotlib would read {STYLE} in this folder, which may be someone else's"
+        raise UsageError(what, hint="start in another folder   or   --plot -   for the terminal")
     try:
         import matplotlib  # noqa: F401
     except ImportError:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from omnitts_cli import files
 from omnitts_cli.bench.stats import Level
 from omnitts_cli.errors import InputError, OutputError
 
@@ -104,7 +105,7 @@ def read(path: Path) -> Report:
     try:
         if path.stat().st_size > LARGEST_BYTES:
             raise InputError(f"{path} is larger than {LARGEST_BYTES // 2**20} MiB: not a benchmark report")
-        words = path.read_text("utf-8")
+        words = files.read_text(path, files.LARGE)
     except UnicodeDecodeError:
         raise InputError(f"{path} is not a JSON file") from None
     except OSError as error:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from omnitts_cli import files
 from omnitts_cli.bench.record import Work
 from omnitts_cli.errors import InputError
 from omnitts_cli.request import Request
@@ -55,7 +56,7 @@ def sample_texts(wanted: Sequence[str], length: Length) -> list[Text]:
 
 def lines_of(language: str) -> list[str]:
     path = folder() / f"{language}.txt"
-    return [line.strip() for line in path.read_text("utf-8").splitlines() if line.strip()]
+    return [line.strip() for line in files.read_text(path, LARGEST_BYTES).splitlines() if line.strip()]
 
 
 def of_length(lines: Sequence[str], length: Length) -> list[str]:
@@ -74,7 +75,7 @@ def read_texts(path: Path, language: str | None) -> list[Text]:
     try:
         if path.stat().st_size > LARGEST_BYTES:
             raise InputError(f"{path} is larger than {LARGEST_BYTES // 2**20} MiB", hint="a file of one text per line")
-        lines = path.read_text("utf-8-sig").splitlines()
+        lines = files.read(path, LARGEST_BYTES, pipes=True).decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 text", cause=f"byte {error.start}") from None
     except OSError as error:

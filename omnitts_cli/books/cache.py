@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
 import time
 from collections.abc import Iterator
@@ -18,11 +19,12 @@ from typing import Any
 import numpy as np
 
 from omnitts_cli.audio.outlet import make_folder
-from omnitts_cli.audio.target import alive
+from omnitts_cli.errors import OmniError
 from omnitts_cli.fleet import disk
 from omnitts_cli.text.subtitles import Sentence, Word
 
 RUNS = "runs"
+BEGINNING_S = 3600.0  # a run gets its lock within this time
 UNUSED_S = 60 * 24 * 3600.0
 BLOCK = 1 << 16
 SUFFIX, WORDS = ".flac", ".words"
@@ -58,20 +60,34 @@ class Spoken:
         return np.concatenate([np.zeros(0, np.float32), *self.blocks()])
 
 
+def remove_dead(run: Path) -> None:
+    """Removes the folder of a run that was killed. One that goes on, here or on another machine, holds its lock."""
+    with suppress(OSError, OmniError):
+        if run.name.startswith(".") and time.time() - run.stat().st_mtime < BEGINNING_S:
+            return
+        disk.Lock(run).release()
+        shutil.rmtree(run, ignore_errors=True)
+
+
 class Cache:
     """A folder of finished units, and a folder for what this run is making."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        if not folder.exists():
+            make_folder(folder, "--work DIR", private=True)
         make_folder(folder / RUNS, "--work DIR")
-        for old in (folder / RUNS).iterdir():  # of runs that were killed
-            if not (old.name.isdigit() and alive(int(old.name))):
-                shutil.rmtree(old, ignore_errors=True)
-        self.work = folder / RUNS / str(os.getpid())
-        make_folder(self.work, "--work DIR")
+        for old in (folder / RUNS).iterdir():
+            remove_dead(old)
+        token = secrets.token_hex(8)
+        begun = folder / RUNS / f".{token}"
+        make_folder(begun, "--work DIR")
+        self._lock = disk.Lock(begun)
+        self.work = begun.rename(folder / RUNS / token)  # so that nobody sees it without its lock
 
     def close(self) -> None:
         shutil.rmtree(self.work, ignore_errors=True)
+        self._lock.release()
 
     def _path(self, key: str) -> Path:
         return self.folder / key[:2] / f"{key}{SUFFIX}"
@@ -104,7 +120,7 @@ class Cache:
             "details": details,
         }
         disk.rename(part, path)
-        disk.put(path.with_suffix(".json"), json.dumps(about, ensure_ascii=False).encode())
+        self._put(path.with_suffix(".json"), about)
 
     def words(self, key: str, by: str) -> list[tuple[Word, ...]] | None:
         """The words of each sentence of a unit, if their times are known. `by`: what has found them."""
@@ -118,7 +134,13 @@ class Cache:
 
     def put_words(self, key: str, words: list[tuple[Word, ...]], by: str) -> None:
         rows = [[(one.start_s, one.end_s, one.text) for one in row] for row in words]
-        disk.put(self._path(key).with_suffix(WORDS), json.dumps({"by": by, "words": rows}, ensure_ascii=False).encode())
+        self._put(self._path(key).with_suffix(WORDS), {"by": by, "words": rows})
+
+    def _put(self, path: Path, about: dict[str, Any]) -> None:
+        """A small file, complete or not at all. Another process may be writing the same one."""
+        part = self.work / path.name
+        disk.put(part, json.dumps(about, ensure_ascii=False).encode())
+        disk.rename(part, path)
 
     def used(self, key: str) -> None:
         """Notes that a unit was used, so that it is kept."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from omnitts_cli import files
 from omnitts_cli.errors import InputError, UsageError
 from omnitts_cli.fleet.rows import Speaker, settings
 from omnitts_cli.settings.setting import nearest
@@ -155,15 +156,15 @@ def in_voice(member: Member, block: Block, text: str) -> Iterator[Words]:
 def read_cast(path: str) -> Cast:
     """The cast of a JSON file; everything in it is checked except what only a model knows."""
     try:
-        data = Path(path).read_bytes()
+        data = files.read(path, LARGEST_CAST, pipes=True)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise InputError(f"cannot read cast {path}: {reason}", hint=f"ls -l {path}") from None
     try:
-        table = json.loads(data[: LARGEST_CAST + 1], object_pairs_hook=unique)
+        table = json.loads(data, object_pairs_hook=unique)
     except (ValueError, RecursionError) as error:
         raise InputError(f"cast {path} is not valid JSON", cause=str(error)[:200], hint=EXAMPLE) from None
-    if not isinstance(table, dict) or not table or len(data) > LARGEST_CAST or len(table) > MOST_MEMBERS:
+    if not isinstance(table, dict) or not table or len(table) > MOST_MEMBERS:
         raise InputError(f"cast {path} is not an object of at most {MOST_MEMBERS} names", hint=EXAMPLE)
     folder = Path(path).parent
     members = {}

@@ -255,7 +255,10 @@ def written(report: str) -> str:
     try:
         folder = platformdirs.user_log_path("omnitts", appauthor=False, ensure_exists=True)
         path = folder / f"error-{os.getpid()}.log"
-        path.write_text(report, "utf-8")
+        path.unlink(missing_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)  # it may quote the text
+        with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(report)
     except OSError:
         return "the output of --debug"
     return str(path)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from omnitts_cli import files
 from omnitts_cli.cli import sound_out
 from omnitts_cli.cli.declare import QuestionWords
 from omnitts_cli.errors import DeviceError, InputError, ModelError, OmniError, UsageError
@@ -201,7 +202,7 @@ def system_of(text: str | None) -> str | None:
     if text is None or not text.startswith("@"):
         return text or None
     try:
-        return Path(text[1:]).read_text("utf-8").strip() or None
+        return files.read_text(text[1:], files.LARGE, pipes=True).strip() or None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8"
         raise InputError(f"cannot read system prompt {text[1:]}: {reason.lower()}", hint="--system TEXT") from None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from omnitts_cli import files
 from omnitts_cli.cli.job import settings_for
 from omnitts_cli.errors import InputError, UsageError
 from omnitts_cli.settings.commands import Answer, Lengths, Load, Server, What
@@ -251,7 +252,7 @@ def asking_of(what: What, server: Server) -> Asking:
 
 def key_in(path: str) -> str:
     try:
-        key = Path(path).read_text("utf-8").strip()
+        key = files.read_text(path, files.SMALL, pipes=True).strip()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read key file {path}", cause=getattr(error, "strerror", None)) from None
     if not key or not key.isascii() or not key.isprintable():
@@ -262,7 +263,7 @@ def key_in(path: str) -> str:
 def fields_in(text: str) -> dict[str, Any]:
     if text.startswith("@"):
         try:
-            text = Path(text[1:]).read_text("utf-8")
+            text = files.read_text(text[1:], files.LARGE, pipes=True)
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"cannot read {text[1:]}", cause=getattr(error, "strerror", None)) from None
     try:

@@ -30,6 +30,7 @@ TOPICS = (
     "books",
     "batch",
     "serve",
+    "security",
     "fleet",
     "settings",
     "models",

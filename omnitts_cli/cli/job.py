@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from omnitts_cli.cli import sound_out
 from omnitts_cli.cli.sound_out import Player
 from omnitts_cli.errors import DeviceError, OmniError, OutputError, UsageError
-from omnitts_cli.settings.environment import EMBEDDED, server_socket
+from omnitts_cli.settings.environment import API_KEY, EMBEDDED, server_socket
 from omnitts_cli.settings.table import Machine, Messages, Network, Results, Speech, TextIn
 from omnitts_cli.terminal.console import console
 from omnitts_cli.terminal.keys import pressed
@@ -317,6 +317,10 @@ def of_server(via: str, model: str | None, variant: str, machine: Machine, netwo
 
         return tts.load(model or EMBEDDED, variant=variant, tell=console.notice, **settings_for(machine, network))
 
+    if via != "auto" and servers.Address.of(via, "--via").tells_key:
+        console.warning(
+            f"{API_KEY} goes to {via} unencrypted: everyone on the way can read it", hint="--via https://..."
+        )
     if network.offline and via != "auto" and not servers.Address.of(via, "--via").loopback:
         raise UsageError("--offline cannot be used with a server on another machine", hint="--via off")
     return remote.connect(

@@ -78,6 +78,7 @@ def serve(serving: Serving, machine: Machine, network: Network, messages: Messag
         server = run.Server(
             serving, guard, planned(serving.model or (EMBEDDED,)), load, sockets,
             ready=lambda: console.note("ready"), log=console.note, uploads=uploads,
+            abort=engines.close,
         )  # fmt: skip
         code = server.run()
     finally:

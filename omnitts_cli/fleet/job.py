@@ -9,11 +9,13 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from omnitts_cli import files
 from omnitts_cli.audio.encode import SoundFormat, choose_format
 from omnitts_cli.audio.outlet import make_folder
 from omnitts_cli.errors import DeviceError, InputError, Notice, OutputError, UsageError
@@ -26,7 +28,7 @@ from omnitts_cli.fleet.manifest import checked_kind, open_manifest
 from omnitts_cli.fleet.names import name_hash
 from omnitts_cli.fleet.part import Recipe, Writers, writers_beside_a_gpu
 from omnitts_cli.fleet.plan import Naming, Plan, plan_of
-from omnitts_cli.fleet.prune import prune_doubles, prune_files, prune_shards
+from omnitts_cli.fleet.prune import counted, prune_doubles, prune_files, prune_shards
 from omnitts_cli.fleet.report import Summary, write_results
 from omnitts_cli.fleet.rows import Rules, Speaker
 from omnitts_cli.fleet.run import Look, Pace, Run, copy_rows, keys_of, pending
@@ -79,7 +81,7 @@ class Job:
             except OSError as error:
                 raise disk.failed(error, out) from error
             if self.machine.get("exact") and (work / "exact").exists():
-                summary.exact = (work / "exact").read_text("ascii")
+                summary.exact = words_in(work / "exact")
             return summary
 
     def check(self, work: Path) -> Plan:
@@ -137,29 +139,21 @@ class Job:
         models = self._models(plan.models, work / "dtype", begun)
         masks = [model.mask for model in models]
         pace = Pace()
-        if self.corpus.prune:
-            self._prune(out, work, plan, masks, journal)
+        prune = partial(self._prune, out, work, plan, masks, journal)
+        prune(late=False)
         with self.lookup(work) as lookup:
             store = self.store(out, work, journal, lookup, listing)
             closing.callback(store.close)
             keep = self._only(plan)
             todo = pending(plan, store, lookup, masks, retry_failed=self.corpus.retry_failed, keep=keep)
         speak = todo.speak[: self.corpus.limit] if self.corpus.limit else todo.speak
+        copied = partial(self._copied, plan, masks, journal, pace, store, work)
         if len(todo.copy) or len(speak) or len(todo.later):
             self.check_room(out, plan, speak)
-
-            def key_of(index: int) -> tuple[int, int]:
-                key = plan.rows["key"][index] ^ masks[int(plan.rows["model"][index])]
-                return int(key[0]), int(key[1])
-
-            def copied(rows: np.ndarray) -> np.ndarray:
-                if not len(rows):
-                    return rows
-                with self.lookup(work) as lookup:
-                    return copy_rows(key_of, journal, pace, plan, rows, lookup, store, work)
-
-            self._speak(plan, store, journal, models, np.concatenate([copied(todo.copy), speak]), todo.tries, pace,
-                        work, open_model)  # fmt: skip
+        speak = np.concatenate([copied(todo.copy), speak])
+        prune(late=True)
+        if len(speak) or len(todo.later):
+            self._speak(plan, store, journal, models, speak, todo.tries, pace, work, open_model)
             if len(todo.later) and not self.corpus.limit:
                 store.flush()
                 left = copied(todo.later)
@@ -169,6 +163,21 @@ class Job:
             summary = write_results(out, work, plan, store, lookup, masks, pace, self.checks, self.tell)
         self.end(out, journal, summary)
         return summary
+
+    def _copied(
+        self, plan: Plan, masks: list[np.ndarray], journal: Journal, pace: Pace, store: Store, work: Path,
+        rows: np.ndarray,
+    ) -> np.ndarray:  # fmt: skip
+        """Gives rows the sound that exists under another name; returns the others."""
+
+        def key_of(index: int) -> tuple[int, int]:
+            key = plan.rows["key"][index] ^ masks[int(plan.rows["model"][index])]
+            return int(key[0]), int(key[1])
+
+        if not len(rows):
+            return rows
+        with self.lookup(work) as lookup:
+            return copy_rows(key_of, journal, pace, plan, rows, lookup, store, work, codes=self.corpus.save_codes)
 
     def end(self, out: Path, journal: Journal, summary: Summary) -> None:
         """Called when the results have been written."""
@@ -193,7 +202,7 @@ class Job:
 
     def token(self, work: Path) -> str:
         """The token of the run that owns the output."""
-        return (work / OWNER).read_text("ascii")
+        return words_in(work / OWNER)
 
     def sent(self, plan: Plan) -> Any:
         """A plan, for workers."""
@@ -245,7 +254,7 @@ class Job:
 
     def _keep_kind(self, out: Path, path: Path) -> bool:
         """Refuses another `--to` than the folder's: all rows would be spoken again. Returns whether it was begun."""
-        before = path.read_text("ascii") if path.exists() else ""
+        before = words_in(path) if path.exists() else ""
         if before and before != self.corpus.to:
             raise UsageError(
                 f"{out} was made with --to {before}, not {self.corpus.to}",
@@ -260,7 +269,7 @@ class Job:
         Corpora without the file were begun when `auto` did not choose 8 bits.
         """
         if self.machine.get("dtype", "auto") == "auto" and path.exists():
-            self.machine["dtype"] = path.read_text("ascii")
+            self.machine["dtype"] = words_in(path)
         models = [Model.of(name, self.machine) for name in names]
         if begun and not path.exists() and any(model.dtype == "q8" for model in models):
             if self.machine["dtype"] == "auto":
@@ -281,7 +290,7 @@ class Job:
         if not self.machine.get("exact"):
             return
         path = work / "exact"
-        before = path.read_text("ascii") if path.exists() else found
+        before = words_in(path) if path.exists() else found
         if before != found:
             raise DeviceError(
                 f"--exact: this corpus was begun with fingerprint {before}, and this device has {found}",
@@ -307,7 +316,7 @@ class Job:
         if not path.exists():
             self.keep(path, str(secrets.randbits(47)))
         try:
-            return int(path.read_text("ascii"))
+            return int(words_in(path))
         except ValueError:
             raise InputError(f"{path} does not hold a seed", hint="--seed N   or --fresh") from None
 
@@ -495,8 +504,14 @@ class Job:
                 path.unlink()
         shutil.rmtree(work / "shards", ignore_errors=True)
 
-    def _prune(self, out: Path, work: Path, plan: Plan, masks: list[np.ndarray], journal: Journal) -> None:
-        """--prune: removes the sound of rows that are gone from the manifest."""
+    def _prune(
+        self, out: Path, work: Path, plan: Plan, masks: list[np.ndarray], journal: Journal, *, late: bool
+    ) -> None:
+        """--prune: removes the sound of rows that are gone from the manifest. Files are removed late, when rows with a
+        new id have taken over the sound of the old one; shards are written anew before any is opened.
+        """
+        if not self.corpus.prune or late != (self.corpus.to == "files"):
+            return
 
         def confirm(question: str) -> bool:
             return self.corpus.yes or self.confirm(question)
@@ -504,13 +519,13 @@ class Job:
         with self.lookup(work) as lookup:
             store = self.store(out, work, journal, lookup)
             if isinstance(store, Files):
-                count, what = prune_files(plan, lookup, store, confirm), "files"
+                count, what = prune_files(plan, lookup, store, confirm), "file"
             else:
                 store.finish()  # the last shard is ended, so that it can be read
                 assert isinstance(store, Shards)
-                count, what = prune_shards(plan, lookup, keys_of(plan, masks), store, journal, confirm), "samples"
+                count, what = prune_shards(plan, lookup, keys_of(plan, masks), store, journal, confirm), "sample"
         if count:
-            self.tell(Notice(f"removed {count} {what} whose rows are gone", plain=True))
+            self.tell(Notice(f"removed {counted(count, what)} whose rows are gone", plain=True))
 
     def _drop_damaged(self, work: Path, plan: Plan, store: Store) -> None:
         """--verify-files: drops sounds whose SHA-256 differs from their record, so that they are made again."""
@@ -563,3 +578,16 @@ class Model:
         variant = variant or "custom_voice"
         folder, dtype, device = known_before(plain, variant=variant, **machine)
         return Model(plain, variant, model_mask(folder, plain, dtype), device == "cpu", dtype)
+
+
+def words_in(path: Path) -> str:
+    """The content of one of the small files that belong to the corpus; InputError where it is damaged."""
+    try:
+        words = files.read(path, files.SMALL).decode("ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        words, cause = "\0", getattr(error, "strerror", None)
+    else:
+        cause = None
+    if not words.isprintable():
+        raise InputError(f"{path} is damaged", cause=cause, hint="--fresh   or put back what it held")
+    return words

@@ -71,6 +71,9 @@ class ObjectFiles(Files):
         if self._codes:
             self._bucket.remove([codes_of(output) for output in outputs])
 
+    def _file(self, name: str) -> bytes | None:
+        return self._bucket.get(name)
+
     def sound(self, record: Any, output: str) -> bytes | None:
         data = self._bucket.get(output)
         whole = data is not None and len(data) == int(record["length"]) and sha8(data) == int(record["sha"])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import zlib
 from array import array
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -39,10 +40,11 @@ ROW = np.dtype(
     ]
 )
 assert ROW.itemsize == 48
-SCHEMA = 1
+SCHEMA = 2
 HEAD = 1 << 16
 BAD, CAPITALS = 1, 2  # bits of `state`
 AT_ONCE = 1 << 14
+SUMMED_AT_ONCE = 1 << 20
 MOST_MODELS = 255
 Look = Callable[[int], None]
 
@@ -63,7 +65,7 @@ class Plan:
 
     def __init__(self, path: Path, manifest: Manifest, rules: Rules, keys: Keys, naming: Naming) -> None:
         self.path, self.manifest, self.rules, self.keys, self.naming = path, manifest, rules, keys, naming
-        head = json.loads(path.open("rb").read(HEAD).rstrip(b"\0"))
+        head = head_of(path)
         self.models: list[str] = head["models"]
         self.count: int = head["rows"]
         self.bad: int = head["bad"]
@@ -90,8 +92,42 @@ class Plan:
                 yield json.loads(line)
 
 
+def head_of(path: Path) -> dict[str, Any]:
+    """What the beginning of a plan says of it."""
+    with path.open("rb") as file:
+        found: dict[str, Any] = json.loads(file.read(HEAD).rstrip(b"\0"))
+    return found
+
+
 def beside(path: Path, what: str) -> Path:
     return path.with_name(f"{path.stem}.{what}")
+
+
+def sum_of(path: Path, start: int = 0) -> int:
+    """The checksum of a file's bytes."""
+    found = 0
+    with path.open("rb") as file:
+        file.seek(start)
+        while data := file.read(SUMMED_AT_ONCE):
+            found = zlib.crc32(data, found)
+    return found
+
+
+def is_whole(path: Path) -> bool:
+    """Whether a plan and the list of its bad rows are as they were written."""
+    try:
+        head = head_of(path)
+        size = HEAD + head["rows"] * ROW.itemsize
+        sums = (sum_of(path, HEAD), sum_of(beside(path, "bad")))
+        return path.stat().st_size == size and sealed(head, sums) == head
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return False
+
+
+def sealed(head: dict[str, Any], sums: tuple[int, int]) -> dict[str, Any]:
+    """The same head with a checksum of itself, of the rows and of the bad rows."""
+    head = {name: value for name, value in head.items() if name != "sum"}
+    return {**head, "sum": zlib.crc32(repr((sorted(head.items()), sums)).encode())}
 
 
 def plan_of(
@@ -100,7 +136,7 @@ def plan_of(
     """The plan of a manifest, from an earlier run where nothing has changed. `look` gets the number of rows so far."""
     options = repr((SCHEMA, manifest.digest, manifest.kind, keys.identity, rules, naming))
     path = work / f"plan-{hashlib.sha256(options.encode()).hexdigest()[:24]}.bin"
-    if not (path.exists() and voices_unchanged(beside(path, "voices"))):
+    if not (is_whole(path) and voices_unchanged(beside(path, "voices"))):
         for old in work.glob("plan-*"):
             with suppress(OSError):
                 old.unlink()
@@ -113,7 +149,7 @@ def voices_unchanged(path: Path) -> bool:
     try:
         with path.open("rb") as file:
             return all(digest_of(Speaker(*speaker)) == digest for speaker, digest in map(json.loads, file))
-    except (OSError, OmniError, ValueError):
+    except (OSError, OmniError, ValueError, TypeError, RecursionError):
         return False
 
 
@@ -138,10 +174,12 @@ class Check:
             self._settle_names(part, bad)
             self._write_voices()
             head = {"schema": SCHEMA, "rows": self._count, "bad": self._bad, "models": self._models}
-            file.seek(0)
-            file.write(json.dumps(head).encode())
-            file.sync()
             bad.sync()
+            file.sync()
+            sums = (sum_of(part, HEAD), sum_of(beside(self._path, "bad")))
+            file.seek(0)
+            file.write(json.dumps(sealed(head, sums)).encode())
+            file.sync()
         finally:
             file.close()
             bad.close()

@@ -30,9 +30,14 @@ def prune_files(plan: Plan, lookup: Lookup, store: Files, confirm: Confirm) -> i
     ours = set(lookup.records["name"].tolist())
     gone = [path for path, _ in store.all_files(plan) if (name := name_hash(path)) in ours and name not in wanted]
     if gone:
-        ask(confirm, f"Remove {len(gone)} files whose rows are gone?")
+        ask(confirm, f"Remove {counted(len(gone), 'file')} whose rows are gone?")
         store.remove(gone)
     return len(gone)
+
+
+def counted(count: int, what: str) -> str:
+    """1 file, 2 files."""
+    return f"{count} {what}{'s' * (count != 1)}"
 
 
 def ask(confirm: Confirm, question: str) -> None:
@@ -55,7 +60,9 @@ def prune_shards(
     there = [number for number in store.numbers() if (made & ~live & (lookup.records["shard"] == number)).any()]
     gone = sum(int((made & ~live & (lookup.records["shard"] == number)).sum()) for number in there)
     if there:
-        ask(confirm, f"Write {len(there)} shards anew without {gone} samples whose rows are gone?")
+        ask(
+            confirm, f"Write {counted(len(there), 'shard')} anew without {counted(gone, 'sample')} whose rows are gone?"
+        )
         write_anew(there, live & made, lookup, store, journal)
     return gone
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from omnitts_cli import files
 from omnitts_cli.errors import Notice
 from omnitts_cli.fleet import disk
 from omnitts_cli.fleet.journal import FAILED, STATUS, Lookup
@@ -32,6 +33,7 @@ COUNTS = ("rows", "spoken", "failed", "bad", "unverified", "left", "noticed", "a
 LENGTH_BINS = np.concatenate([np.arange(0, 31), [45, 60, 120, 300, 3600, np.inf]])
 WER_BINS = np.linspace(0, 1, 21)
 AT_ONCE = 1 << 20  # bytes written together
+STYLE = "matplotlibrc"  # which may be someone else's
 
 
 @dataclass
@@ -144,7 +146,7 @@ def write_results(
 def unchanged(kept: Path, stamp: dict[str, Any], out: Path) -> dict[str, Any] | None:
     """What was written before, if it still holds."""
     try:
-        before = json.loads(kept.read_bytes())
+        before = json.loads(files.read(kept, files.LARGE))
         same = all(before.get(name) == value for name, value in stamp.items())
         return before if same and (out / MANIFEST).stat().st_size == before["bytes"] else None
     except (OSError, ValueError, KeyError):
@@ -273,6 +275,9 @@ def table(title: str, head: Sequence[str], rows: Sequence[tuple[Any, Any]]) -> l
 
 def drawn(summary: Summary, path: Path, tell: Callable[[Notice], None]) -> bool:
     """Draws report.png; False without matplotlib."""
+    if os.path.lexists(STYLE):
+        tell(Notice(f"{PICTURE} is not drawn: matplotlib would read {STYLE} in this folder", plain=True))
+        return False
     try:
         import matplotlib
     except ImportError:

@@ -318,16 +318,22 @@ def copy_rows(
     lookup: Lookup,
     store: Store,
     work: Path,
+    *,
+    codes: bool = False,
 ) -> np.ndarray:
-    """Gives rows the sound that exists under another name; returns those whose sound could not be read."""
+    """Gives rows the sound that exists under another name, with `codes` also its codes; returns those whose sound could
+    not be read.
+    """
     missing, group = [], []
     for index in map(int, rows):
         key = key_of(index)
         record = lookup.with_key(np.array(key, np.uint64))
-        sound = None
+        sound = found = None
         if record >= 0 and int(lookup.records["name"][record]) != int(plan.rows["name"][index]):
-            sound = store.sound(lookup.records[record], json.loads(lookup.details(record))["output"])
-        if sound is None:
+            output = json.loads(lookup.details(record))["output"]
+            sound = store.sound(lookup.records[record], output)
+            found = store.codes(output) if codes else None
+        if sound is None or (codes and found is None):
             missing.append(index)
             continue
         row = plan.row(index)
@@ -342,7 +348,7 @@ def copy_rows(
         del details["output"]
         made = Made(
             index, row.id, plan.output(index, row.id), key, int(lookup.records["state"][record]), details,
-            part, str(details["sha256"]), len(sound), row.text,
+            part, str(details["sha256"]), len(sound), row.text, codes=found,
         )  # fmt: skip
         assert sha8(sound) == int(lookup.records["sha"][record])
         group.append(made)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from omnitts_cli import files
 from omnitts_cli.errors import OutputError
 from omnitts_cli.fleet import disk
 from omnitts_cli.fleet.bucket import Bucket, owner_of
@@ -103,7 +104,7 @@ class Mirror(Segments):
         self._lock = threading.Lock()
         self._journal = Journal(work)
         try:
-            known = self._list.read_text("ascii").split() if self._list.exists() else []
+            known = files.read_text(self._list, files.LARGE).split() if self._list.exists() else []
             there = bucket.sizes(FOLDER)
             if not set(known) <= set(there):  # another machine has joined them, or begun again
                 self._journal.clear()

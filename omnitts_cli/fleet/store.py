@@ -66,6 +66,10 @@ class Store(Protocol):
         """The sound of a record; None if it cannot be read."""
         ...
 
+    def codes(self, output: str) -> np.ndarray | None:
+        """The codes beside a sound, for a copy of it; None where they are not kept in files."""
+        ...
+
     def is_there(self, record: Any, details: bytes) -> bool:
         """Whether the sound is that of this record, and not of another record of the same row."""
         ...
@@ -135,6 +139,15 @@ class Files:
             return None
         return data if len(data) == int(record["length"]) and sha8(data) == int(record["sha"]) else None
 
+    def codes(self, output: str) -> np.ndarray | None:
+        return loaded(self._file(codes_of(output)))
+
+    def _file(self, name: str) -> bytes | None:
+        try:
+            return (self._out / name).read_bytes()
+        except OSError:
+            return None
+
     def is_there(self, record: Any, details: bytes) -> bool:
         return int(record["state"]) != FAILED and self.sound(record, json.loads(details)["output"]) is not None
 
@@ -146,6 +159,14 @@ class Files:
     def finish(self) -> None: ...
 
     def close(self) -> None: ...
+
+
+def loaded(data: bytes | None) -> np.ndarray | None:
+    """The codes in a file; None if they cannot be read."""
+    try:
+        return None if data is None else np.load(io.BytesIO(data), allow_pickle=False)  # type: ignore[no-any-return]
+    except (ValueError, EOFError, OSError):
+        return None
 
 
 def codes_of(output: str) -> str:
@@ -328,6 +349,9 @@ class Shards:
 
     def is_there(self, record: Any, details: bytes) -> bool:
         return True  # each worker has its own shards
+
+    def codes(self, output: str) -> np.ndarray | None:
+        return None
 
     def sound(self, record: Any, output: str) -> bytes | None:
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+import re
 import secrets
 import shutil
 from contextlib import ExitStack, suppress
@@ -38,6 +39,7 @@ from omnitts_cli.fleet.segments import FOLDER, Mirror, Segments, next_run
 from omnitts_cli.fleet.store import Shards, Store, codes_of
 from omnitts_cli.speech.voice_files import SUFFIX
 
+SHARD = re.compile(r"(?:shard-\d+\.tar|part-\d+\.parquet)")  # names that this run would give and remove
 KEPT = ("to", "seed", "exact")  # small files of the work folder that belong to the corpus
 INPUTS = f"{WORK}/inputs"  # plan and manifest, for workers
 LOST = ("memory",)  # schemes of stores that end with the process
@@ -85,6 +87,9 @@ class UrlJob(Job):
         ours = self.bucket.sizes(WORK).keys() | self.bucket.sizes(FOLDER).keys()
         if not ours and any(name in there for name in OURS):
             raise OutputError(f"{self.bucket.url} holds a manifest.jsonl or report that is not ours",
+                              hint="choose another URL with -O")  # fmt: skip
+        if not ours and any(SHARD.fullmatch(name) for name in there):
+            raise OutputError(f"{self.bucket.url} holds shards that are not ours",
                               hint="choose another URL with -O")  # fmt: skip
         if not ours and there and (self.corpus.fresh or self.corpus.flat):
             raise OutputError(f"{self.bucket.url} was not made by omnitts batch", hint="choose another URL with -O")

@@ -12,8 +12,9 @@ from omnitts_cli.server.body import Receive, Scope, Send, read_json
 from omnitts_cli.server.catalogue import json_answer
 from omnitts_cli.server.problems import Problem, described, invalid
 from omnitts_cli.server.speak import begin, check, watched
-from omnitts_cli.server.speech import made, reason, report, stream_of, times, usage
+from omnitts_cli.server.speech import reason, report, stream_of, times, usage
 from omnitts_cli.server.state import State
+from omnitts_cli.server.whole import made
 
 MOST_ITEMS = 32
 LARGEST_ANSWER = 64 << 20
@@ -70,21 +71,23 @@ class Batch:
                 outcome = "error"
                 try:
                     await begin(self.state, call, asked)
-                    data, media, rate, seconds = await made(call, asked)
-                    left.take(len(data) * 4 // 3)
+                    async with made(call, asked) as answer:
+                        self.state.keep(call, answer.size * 4 // 3)
+                        left.take(answer.size * 4 // 3)
+                        sound = base64.b64encode(answer.read()).decode()
                     outcome = "ok"
                 finally:
                     report(self.state, call, asked, outcome)
                 return {
                     "index": index,
                     "status": "success",
-                    "audio_data": base64.b64encode(data).decode(),
-                    "media_type": media,
+                    "audio_data": sound,
+                    "media_type": answer.media,
                     "usage": usage(call),
                     "finish_reason": reason(call),
                     "seed": stream_of(call).seed,
-                    "sample_rate": rate,
-                    "audio_s": round(seconds, 3),
+                    "sample_rate": answer.rate,
+                    "audio_s": round(answer.seconds, 3),
                     "notices": call.notices,
                     "ignored_fields": [*asked.ignored, *call.ignored],
                     "error": None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from dataclasses import dataclass
@@ -91,16 +92,15 @@ class Voices:
 
     async def __call__(self, scope: Scope, receive: Receive) -> dict[str, Any]:
         """The voices of the loaded models, the saved ones, and OpenAI's names."""
+        names = list(self.state.saved.names())
         own: dict[str, str] = {}
         details: dict[str, Any] = {}
         for model in self.state.models.loaded:
             for name, about in model.speech.speakers.items():
                 own.setdefault(name, model.name)
                 details.setdefault(name, {"model": model.name, "about": about})
-        uploaded = []
-        for name in self.state.saved.names():
-            entry = uploaded_entry(self.state, name)
-            uploaded.append(entry)
+        uploaded = await asyncio.to_thread(lambda: [uploaded_entry(self.state, name) for name in names])
+        for entry, name in zip(uploaded, names, strict=True):
             details.setdefault(name, {"model": entry.pop("model", None), "language": entry.pop("language", None)})
         known = {name: details[name]["about"] for name in own}
         aliases = {name: alias(name, known) for name in sorted(OPENAI) if name not in own and known}
@@ -130,17 +130,15 @@ def uploaded_entry(state: State, name: str) -> dict[str, Any]:
     path = voice_files.folder() / f"{name}{voice_files.SUFFIX}"
     entry: dict[str, Any] = {"name": name, "mime_type": "application/octet-stream"}
     try:
-        found, about = state.saved.load(name), path.stat()
+        found, about = state.saved.about(name), path.stat()
     except Exception as error:  # one broken file does not hide the others
         return entry | {"error": str(error)[:200]}
     entry |= {"created_at": int(about.st_mtime), "file_size": about.st_size,
-              "consent": found.about.get("consent", ""), "model": found.about.get("model"),
-              "language": found.about.get("language"),
-              "mime_type": found.about.get("mime_type", entry["mime_type"])}  # fmt: skip
-    transcript = getattr(found.identity, "transcript", None)
-    if transcript:
+              "consent": found.get("consent", ""), "model": found.get("model"), "language": found.get("language"),
+              "mime_type": found.get("mime_type", entry["mime_type"])}  # fmt: skip
+    if transcript := found.get("transcript"):
         entry["ref_text"] = transcript
-    if description := found.about.get("source", ""):
+    if description := found.get("source", ""):
         entry["speaker_description"] = description
     return entry
 

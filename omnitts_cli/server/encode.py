@@ -16,7 +16,6 @@ from omnitts_cli.audio.pcm import require_finite, to_bytes
 from omnitts_cli.audio.resample import Resampler
 from omnitts_cli.audio.sinks import Track
 from omnitts_cli.server.problems import busy, invalid
-from omnitts_cli.speech.clip import Clip
 
 MEDIA = {
     "pcm": "audio/pcm",
@@ -221,12 +220,3 @@ class Encoding:
         """Frees everything."""
         if self._aac:
             await self._aac.close()
-
-
-def whole_file(samples: np.ndarray, form: str, model_rate: int, rate: int | None) -> bytes:
-    """A complete file, with right lengths in its header. Not for aac."""
-    if form in ("pcm", "pcm_f32"):
-        raw = Raw(form, model_rate, form_of(form, model_rate, rate).rate)
-        return raw.feed(samples) + raw.finish()
-    chosen = form_of(form, model_rate, rate)
-    return Clip(samples, model_rate, 0).encode(chosen.name, sample_rate=chosen.rate)

@@ -56,9 +56,15 @@ def is_vector(value: Any) -> bool:
     return all(type(one) in (int, float) and abs(one) < LARGEST_VALUE for one in value)
 
 
+LONGEST_WORD, LONGEST_FORM = 200, 500  # characters
+LEXICON = f"an object of words and spoken forms of at most {LONGEST_FORM} characters"
+
+
 def is_lexicon(value: Any) -> bool:
     """Whether these are words and how to speak them."""
-    return isinstance(value, dict) and all(w.strip() and isinstance(s, str) for w, s in value.items())
+    return isinstance(value, dict) and all(
+        w.strip() and len(w) <= LONGEST_WORD and isinstance(s, str) and len(s) <= LONGEST_FORM for w, s in value.items()
+    )
 
 
 def is_task(value: Any) -> bool:
@@ -232,7 +238,7 @@ FIELDS: tuple[Field, ...] = (
     Field("use_pvc_as_ivc", "E", REFUSED, SWITCH, "another version of the voice", voice=True, harmless=(False,)),
     Field("timestamps", "", USED, word("sentence", "word", "none"), "in events, WebSocket and batch"),
     Field("ignore_eos", "", USED, SWITCH, "with `max_new_tokens`: that length"),
-    Field("lexicon", "", USED, Kind("an object of words and spoken forms", str, is_lexicon)),
+    Field("lexicon", "", USED, Kind(LEXICON, str, is_lexicon)),
     *(Field(name, "", USED, OURS[name], "as the option") for name in (
         "loudness", "volume", "split", "normalize", "unreadable", "sentence_gap", "paragraph_gap", "input_format",
         "retries", "text_mode", "safe")),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from urllib.parse import urlsplit
 
+from omnitts_cli import files
 from omnitts_cli.errors import InputError, UsageError
 from omnitts_cli.server.body import Scope, header
 from omnitts_cli.server.problems import Problem
@@ -22,6 +22,7 @@ ALLOWED = b"Authorization, Content-Type, Accept, X-Requested-With"
 """Headers that a page of an allowed origin may send. Browsers let `*` stand for all of them but Authorization."""
 EXPOSED = (b"X-Sample-Rate, X-Request-Id, X-Model, X-Voice, X-Seed, X-Queue-Ms, X-First-Sound-Ms, X-Ignored-Fields, "
            b"X-Notices, X-Finish-Reason, X-Audio-Seconds, X-RTF, Retry-After")  # fmt: skip
+HOST = re.compile(r"(?P<name>\[[0-9a-f:.]{2,45}\]|[^\s:@/?#\\\[\]]{1,255})(?::\d{1,5})?")
 
 
 def is_loopback(host: str) -> bool:
@@ -45,7 +46,7 @@ def read_keys(path: str | None, single: str | None) -> dict[bytes, str]:
     if path is None:
         return found
     try:
-        text = Path(path).read_text("utf-8")
+        text = files.read_text(path, files.LARGE, pipes=True)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(f"cannot read {path}: {reason.lower()}", hint="--api-key-file FILE") from None
@@ -120,7 +121,8 @@ class Guard:
         if sum(key == b"host" for key, _ in scope["headers"]) != 1:
             raise Problem(400, "the request has no Host header, or more than one", code="host_not_allowed")
         host = header(scope, b"host").lower()
-        name = host.rpartition(":")[0] if ":" in host.rpartition("]")[2] else host
+        found = HOST.fullmatch(host)
+        name = found["name"] if found else ""
         if not (is_loopback(name) or name in self.hosts or name.strip("[]") in self.hosts):
             raise Problem(403, f"this server does not answer to the host '{host[:80]}'", code="host_not_allowed",
                           hint=f"--allowed-host {name[:60]}")  # fmt: skip
@@ -130,11 +132,7 @@ class Guard:
         if not origin or origin in self.origins or method in ("GET", "HEAD"):
             return
         host = header(scope, b"host").lower()
-        try:
-            parts = urlsplit(origin)
-            own = parts.scheme in ("http", "https") and parts.netloc.lower() == host
-        except ValueError:
-            own = False
+        own = bool(host) and origin.lower() in (f"http://{host}", f"https://{host}")
         if not own:
             raise Problem(403, f"pages from '{origin[:80]}' may not use this server", code="origin_not_allowed",
                           hint="--cors-origin ORIGIN")  # fmt: skip
@@ -169,7 +167,7 @@ def given_key(scope: Scope) -> str:
     """The key of a request: Authorization, or for browsers the subprotocol of a WebSocket."""
     scheme, _, key = header(scope, b"authorization").partition(" ")
     if scheme.lower() == "bearer":
-        return key.strip()
+        return key.strip(" \t")
     for name in scope.get("subprotocols", ()):
         if name.startswith(SUBPROTOCOL):
             return str(name.removeprefix(SUBPROTOCOL))

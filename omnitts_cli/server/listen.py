@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from omnitts_cli.errors import DeviceError, UsageError
-from omnitts_cli.settings.environment import variable
+from omnitts_cli.settings.environment import is_private, variable
 
 FIRST_SYSTEMD = 3
 SEND_BYTES = 128 << 10
@@ -63,6 +63,9 @@ def unix(path: Path, *, ours: bool) -> socket.socket | None:
     try:
         if ours:
             path.parent.mkdir(mode=0o700, exist_ok=True)
+            if not is_private(path.parent):  # whoever can write there could take the place of the socket
+                found.close()
+                return None
         with suppress(FileNotFoundError):
             if stat.S_ISSOCK(path.lstat().st_mode):  # of a server that was killed
                 path.unlink()

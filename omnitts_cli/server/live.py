@@ -21,8 +21,8 @@ from omnitts_cli.server.body import Gone, Receive, Scope, Send, parse_object
 from omnitts_cli.server.encode import Encoding
 from omnitts_cli.server.guard import SUBPROTOCOL
 from omnitts_cli.server.problems import Problem, answer, described, invalid
-from omnitts_cli.server.speak import begin, check, chunks
-from omnitts_cli.server.speech import encoder, facts, note_first_sound, report
+from omnitts_cli.server.speak import READERS, SHORT_CHARS, begin, check, chunks, note_first_sound
+from omnitts_cli.server.speech import encoder, facts, report
 from omnitts_cli.server.state import Call, State
 from omnitts_cli.text.clean import Cleaner
 
@@ -48,6 +48,7 @@ class Utterance:
     stream: Any = None
     call: Call | None = None
     began: asyncio.Event = field(default_factory=asyncio.Event)  # there is text, or none will come
+    arrived: asyncio.Event = field(default_factory=asyncio.Event)  # `parts` is not empty
     _cleaner: Cleaner = field(default_factory=Cleaner)
     _spaced: bool = False
 
@@ -58,8 +59,7 @@ class Utterance:
             self.ended = True
         if part is END or (isinstance(part, str) and part.strip()):
             self.began.set()
-        if self.stream is not None:
-            self.feed()
+        self.arrived.set()
 
     def cancel(self) -> None:
         """Cancels it, whether it is being spoken yet or not."""
@@ -70,21 +70,38 @@ class Utterance:
         if self.stream is not None:
             self.stream.close()
 
-    def feed(self) -> None:
-        """Passes the text that has arrived to the stream."""
+    async def feed(self) -> None:
+        """Passes the text that has arrived to the stream. Reading more than a few words takes a thread."""
+        assert self.call is not None
+        self.arrived.clear()
         while self.parts:
             part = self.parts.popleft()
-            if part is END:
-                self.stream.write(self._cleaner.flush())
-                self.stream.end()
-            elif part is FLUSH:
-                self._flush()
+            if isinstance(part, str) and len(part) > SHORT_CHARS:
+                await asyncio.get_running_loop().run_in_executor(READERS, self._pass, part)
             else:
-                part = part.lstrip(" ") if self._spaced else part
-                self._spaced = self._spaced and not part
-                self.stream.write(self._cleaner.feed(part))
-        assert self.call is not None
+                self._pass(part)
         self.call.news.set()  # no step of the engine reports the end of the text
+
+    async def feed_all(self) -> None:
+        """The same until the text has ended."""
+        assert self.call is not None
+        try:
+            while not self.ended or self.parts:
+                await self.arrived.wait()
+                await self.feed()
+        except Exception as error:
+            self.call.end(error)
+
+    def _pass(self, part: Any) -> None:
+        if part is END:
+            self.stream.write(self._cleaner.flush())
+            self.stream.end()
+        elif part is FLUSH:
+            self._flush()
+        else:
+            part = part.lstrip(" ") if self._spaced else part
+            self._spaced = self._spaced and not part
+            self.stream.write(self._cleaner.feed(part))
 
     def _flush(self) -> None:
         """Completes the last word with a space, so that it is spoken without waiting for more text."""
@@ -284,8 +301,12 @@ class Session:
                     utterance.stream = call.stream
                     if utterance.cancelled:
                         utterance.cancel()
-                    utterance.feed()
-                    await Sound(self, utterance, call).send()
+                    await utterance.feed()
+                    feeding = asyncio.create_task(utterance.feed_all())
+                    try:
+                        await Sound(self, utterance, call).send()
+                    finally:
+                        feeding.cancel()
                 outcome = "cancelled" if utterance.cancelled else "ok"
             except Gone:
                 outcome = "gone"
@@ -390,6 +411,7 @@ class Sound:
             if self.utterance.stream_audio:
                 await self._out(data)
             else:
+                self.session.state.keep(self.call, len(data))
                 self.held.append(data)
 
     async def _out(self, data: bytes) -> None:

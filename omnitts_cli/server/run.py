@@ -48,6 +48,8 @@ class Server:
     ready: Callable[[], None] = lambda: None
     log: Callable[[str], None] = lambda line: None
     uploads: bool = True
+    abort: Callable[[], None] = lambda: None
+    """Ends a loading that is under way."""
     state: State = field(init=False)
     stop: Callable[[], None] = field(init=False)
     """Called on the event loop: the first time the server drains, the second time it ends at once."""
@@ -94,6 +96,8 @@ class Server:
             for task in (*tasks, loading):
                 task.cancel()
             await self.state.clips.close()
+            if any(model.loading is not None for model in self.models):
+                self.abort()  # the thread that loads cannot be stopped otherwise, and this process would wait for it
             models.end()
 
     async def drain(self, server: uvicorn.Server, stop: Stop) -> int:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -28,8 +30,10 @@ if TYPE_CHECKING:
     from omnitts_cli.server.models import Model
     from omnitts_cli.speech.tts import TTS
 
-SHORT_CHARS = 600
+SHORT_CHARS = 100
 """Texts up to this length are split and normalised on the event loop; longer ones in a thread."""
+READERS = ThreadPoolExecutor(2, "omnitts reader")
+"""Threads in which texts are read: all other requests wait while the event loop reads one."""
 STREAM_AHEAD, STREAM_AHEAD_S = 4, 10.0
 """Limits of a streamed request: pieces in flight, and unread sound above which no further piece begins."""
 
@@ -109,7 +113,9 @@ def open_stream(state: State, call: Call, asked: Asked, tts: TTS, voice: Voice, 
         )  # fmt: skip
     ahead: dict[str, Any] = {} if asked.whole else {"ahead": STREAM_AHEAD, "ahead_s": STREAM_AHEAD_S}
     return tts.open(
-        Fed() if live else script_of(asked.text, asked.how, asked.speech.language, asked.lexicon),
+        Fed()
+        if live
+        else script_of(asked.text, asked.how, asked.speech.language, asked.lexicon, state.options.max_chars),
         voice,
         asked.how,
         speech,
@@ -117,6 +123,7 @@ def open_stream(state: State, call: Call, asked: Asked, tts: TTS, voice: Voice, 
         urgent=True,
         client=call.client,
         ignore_end=asked.ignore_end,
+        apart=not live,
         notify=partial(state.hub.mark, call.news),
         tell=call.raised.append,
         **ahead,
@@ -130,6 +137,7 @@ async def chunks(call: Call) -> AsyncIterator[Chunk]:
     while True:
         news.clear()
         check(call)
+        read_on(call)
         for chunk in stream.poll():
             yield chunk
             check(call)
@@ -140,6 +148,20 @@ async def chunks(call: Call) -> AsyncIterator[Chunk]:
         await news.wait()
 
 
+def read_on(call: Call) -> None:
+    """Has more of the text read, if the stream needs it; the request is woken when that is done."""
+    stream = call.stream
+    if stream is None or call.reading or not stream.hungry:
+        return
+
+    def ended(done: Any) -> None:
+        call.reading = False
+        call.news.set()
+
+    call.reading = True
+    asyncio.get_running_loop().run_in_executor(READERS, stream.prepare).add_done_callback(ended)
+
+
 async def time_words(timer: Timer, chunk: Chunk) -> None:
     """Collects sound and, when a sentence is complete, aligns its words with it."""
     add = partial(timer.add, chunk.samples, chunk.sentence)
@@ -147,6 +169,12 @@ async def time_words(timer: Timer, chunk: Chunk) -> None:
         add()
     else:
         await asyncio.get_running_loop().run_in_executor(THREADS, add)
+
+
+def note_first_sound(call: Call) -> None:
+    """Notes the time of the first sound."""
+    if call.first_sound is None:
+        call.first_sound = time.perf_counter()
 
 
 def check(call: Call) -> None:

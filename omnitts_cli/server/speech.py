@@ -9,18 +9,14 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from omnitts_cli.audio import wav
-from omnitts_cli.audio.loudness import level
-from omnitts_cli.server import encode
 from omnitts_cli.server.asked import Asked, asked_of
 from omnitts_cli.server.body import Gone, Receive, Scope, Send, read_json
-from omnitts_cli.server.encode import Encoding
+from omnitts_cli.server.encode import MEDIA, Encoding
 from omnitts_cli.server.problems import described, status_of
-from omnitts_cli.server.speak import begin, chunks, watched
+from omnitts_cli.server.speak import begin, chunks, note_first_sound, watched
 from omnitts_cli.server.state import Call, State
-from omnitts_cli.speech.clip import join
+from omnitts_cli.server.whole import made
 from omnitts_cli.text.subtitles import Sentence, Word, joined
 
 EVENTS = "text/event-stream; charset=utf-8"
@@ -158,7 +154,7 @@ class Chunks(Events):
             form = self.asked.form
             whole = wav.header(self.rate, "pcm16", len(data)) + data if form == "wav" else data
             sound = base64.b64encode(whole).decode()
-            about = {"format": form, "mime_type": encode.MEDIA[form], "sample_rate": self.rate}
+            about = {"format": form, "mime_type": MEDIA[form], "sample_rate": self.rate}
             await self.chunk({"audio": {"data": sound, **about}, "finish_reason": None})
 
     async def failed(self, error: Exception) -> None:
@@ -184,48 +180,19 @@ class Chunks(Events):
 
 async def whole(call: Call, asked: Asked, scope: Scope, send: Send) -> None:
     """One answer of known length when everything is made and checked."""
-    data, media, rate, seconds = await made(call, asked)
-    headers = [
-        (b"content-length", str(len(data)).encode()),
-        (b"x-finish-reason", reason(call).encode()),
-        (b"x-audio-seconds", f"{seconds:.3f}".encode()),
-        (b"x-rtf", f"{(time.perf_counter() - call.began) / seconds if seconds else 0:.4f}".encode()),
-        *token_headers(call),
-    ]
-    await send(start(call, asked, media, rate, scope, headers))
-    await deliver(call, send, data, more=False)
-
-
-async def made(call: Call, asked: Asked) -> tuple[bytes, str, int, float]:
-    """The complete file of a request, its media type, its sample rate and its seconds."""
-    parts: list[np.ndarray] = []
-    async for chunk in chunks(call):
-        if chunk.samples.size:
-            note_first_sound(call)
-            parts.append(chunk.samples)
-    source = stream_of(call).sample_rate
-    loudness = asked.speech.loudness
-
-    def levelled() -> np.ndarray:
-        samples = join(parts)
-        return samples if loudness == "off" else level(samples, source, float(loudness))[0]
-
-    def finished() -> tuple[bytes, int]:
-        samples = levelled()
-        rate = encode.form_of(asked.form, source, asked.sample_rate).rate
-        return (b"" if asked.form == "aac" else encode.whole_file(samples, asked.form, source, asked.sample_rate)), rate
-
-    seconds = sum(part.size for part in parts) / source
-    if asked.form != "aac":
-        data, rate = await asyncio.get_running_loop().run_in_executor(encode.THREADS, finished)
-        return data, encode.MEDIA[asked.form], rate, seconds
-    encoding = await encoder(call, asked)
-    try:
-        samples = await asyncio.get_running_loop().run_in_executor(encode.THREADS, levelled)
-        data = await encoding.feed(samples)
-        return data + await encoding.finish(), encoding.media, encoding.rate, seconds
-    finally:
-        await encoding.close()
+    async with made(call, asked) as answer:
+        seconds = answer.seconds
+        headers = [
+            (b"content-length", str(answer.size).encode()),
+            (b"x-finish-reason", reason(call).encode()),
+            (b"x-audio-seconds", f"{seconds:.3f}".encode()),
+            (b"x-rtf", f"{(time.perf_counter() - call.began) / seconds if seconds else 0:.4f}".encode()),
+            *token_headers(call),
+        ]
+        await send(start(call, asked, answer.media, answer.rate, scope, headers))
+        for data in answer.blocks():
+            await deliver(call, send, data)
+        await deliver(call, send, b"", more=False)
 
 
 async def encoder(call: Call, asked: Asked) -> Encoding:
@@ -243,12 +210,6 @@ async def deliver(call: Call, send: Send, data: bytes, more: bool = True) -> Non
     finally:
         call.sending_since = None
         call.held_s += time.perf_counter() - began
-
-
-def note_first_sound(call: Call) -> None:
-    """Notes the time of the first sound."""
-    if call.first_sound is None:
-        call.first_sound = time.perf_counter()
 
 
 def stream_of(call: Call) -> Any:

@@ -49,9 +49,11 @@ class Call:
     gone: bool = False  # the client has disconnected
     problem: BaseException | None = None  # found by the sweep
     sending_since: float | None = None  # since when it waits for the client to read
+    kept_bytes: int = 0  # of an answer that is sent when it is complete
     held_s: float = 0.0  # total time it waited for the client to read
     first_sound: float | None = None
     paused: bool = False
+    reading: bool = False  # its text, in a thread
     timer: Timer | None = None  # with word times: aligns the words of each sentence with its sound
     raised: list[Notice] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)  # fields without effect, besides those that no voice reads
@@ -64,7 +66,8 @@ class Call:
     @property
     def waiting_bytes(self) -> float:
         """Bytes of sound that the client has not read yet."""
-        return 0.0 if self.stream is None else self.stream.waiting_s * self.stream.sample_rate * 4
+        unread = 0.0 if self.stream is None else self.stream.waiting_s * self.stream.sample_rate * 4
+        return unread + self.kept_bytes
 
     def end(self, problem: BaseException) -> None:
         """Ends the request with an error."""
@@ -131,6 +134,12 @@ class State:
             raise too_many(f"client '{client[:80]}' has {most} requests already")
         if self.waiting() >= self.options.max_queue:
             raise too_many(f"{self.options.max_queue} requests are waiting")
+
+    def keep(self, call: Call, count: int) -> None:
+        """Counts bytes that a request keeps in memory until its end, or raises 503 if all of them keep too much."""
+        if sum(one.kept_bytes for one in self.calls) + count > MOST_WAITING_BYTES:
+            raise busy("the server keeps too much sound for other requests", "memory_busy", 5)
+        call.kept_bytes += count
 
     def waiting(self) -> int:
         """How many requests have no sound yet."""

@@ -48,13 +48,15 @@ class Post:
         form = await read_form(scope, receive, self.state.options.max_upload)
         name, again = self._name(form), form.get("replace", "").lower() in ("true", "1", "yes")
         if name in self.state.saved.names() and not again:
-            raise Problem(409, f"voice '{name}' already exists", code="voice_exists", param="name",
-                          hint="replace=true overwrites it")  # fmt: skip
+            raise taken(name)
         with self.state.call(scope["omnitts.client"], scope.get("omnitts.transport")) as call:
             voice = await self._voice(call, form)
             kept = about(form, voice)  # with the type of the clip, for clients of vLLM-Omni
             saved = voice_files.SavedVoice(name, voice.identity, kept)  # type: ignore[arg-type]
-            await asyncio.to_thread(voice_files.save, saved, replace=again)
+            try:
+                await asyncio.to_thread(voice_files.save, saved, replace=again)
+            except InputError as error:  # another client was faster
+                raise taken(name) if name in voice_files.names() else error from None
         self.state.saved.changed()
         entry = uploaded_entry(self.state, name)
         for key in ("model", "language"):
@@ -112,6 +114,12 @@ class Post:
         voice = await self.state.clips.cloned(model, reference.of_clip(clip), None)
         source = f"design: {form['design']}"[: voice_files_source()]
         return replace(voice, about={**voice.about, "source": source})
+
+
+def taken(name: str) -> Problem:
+    """409 for the name of a saved voice."""
+    hint = "replace=true overwrites it"
+    return Problem(409, f"voice '{name}' already exists", code="voice_exists", param="name", hint=hint)
 
 
 def voice_files_source() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -24,7 +25,7 @@ WORDS = {"female": {"female", "woman", "girl", "lady"}, "male": {"male", "man", 
 DEFAULT = "default"
 PART = re.compile(r"([^\s()+:,]+)\s*(?:\((\d{1,6}(?:\.\d{1,6})?)\))?")
 """A voice of a blend as Kokoro-FastAPI writes it."""
-MOST_SAVED = 1000
+MOST_SAVED, MOST_IN_MEMORY = 1000, 32
 CHECK_S = 1.0  # how long a listing of the folder stays valid
 MOST_PARTS = 16
 
@@ -33,7 +34,7 @@ class Saved:
     """The saved voices, read once and again when their file changes."""
 
     def __init__(self) -> None:
-        self._voices: dict[str, tuple[tuple[int, int], Voice]] = {}
+        self._voices: OrderedDict[str, tuple[tuple[int, int], Voice]] = OrderedDict()  # those that were used last
         self._names: list[str] = []
         self._listed: float | None = None
 
@@ -60,7 +61,14 @@ class Saved:
         if known is None or known[0] != stamp:
             found = voice_files.read(path)
             known = self._voices[name] = (stamp, Voice(found.voice, found.name, found.about))
+            if len(self._voices) > MOST_IN_MEMORY:
+                self._voices.popitem(last=False)
+        self._voices.move_to_end(name)
         return known[1]
+
+    def about(self, name: str) -> dict[str, str]:
+        """The fields of the file of a saved voice, and its transcript."""
+        return voice_files.about(voice_files.folder() / f"{voice_files.check_name(name)}{voice_files.SUFFIX}")
 
 
 def own_name(name: str, speakers: Sequence[str]) -> str | None:

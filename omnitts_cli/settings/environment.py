@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,6 +13,9 @@ EMBEDDED = "tiny"
 
 API_KEY = "OMNITTS_API_KEY"
 """The key of a server, for `--via URL`, `bench --url` and `serve`."""
+
+TRUSTED_HUB = "OMNITTS_TRUSTED_HUB"
+"""A host besides the Hub itself that gets the user's token for the Hub: that of a mirror with private models."""
 
 # Other variables that we or our libraries use; `omnitts config show` lists them.
 FOREIGN = (
@@ -34,8 +38,8 @@ FOREIGN = (
 SECRET = ("HF_TOKEN", API_KEY)
 NATIVE = "OMNITTS_NATIVE"
 """0 disables the compiled CPU library, for comparisons."""
-SWITCHES = ("config", "native", "api_key")
-"""Variables of ours that are not options: OMNITTS_CONFIG, OMNITTS_NATIVE, OMNITTS_API_KEY."""
+SWITCHES = ("config", "native", "api_key", "trusted_hub")
+"""Variables of ours that are not options: OMNITTS_CONFIG, OMNITTS_NATIVE, OMNITTS_API_KEY, OMNITTS_TRUSTED_HUB."""
 
 
 def variable(name: str) -> str | None:
@@ -50,6 +54,15 @@ def server_socket() -> Path:
         return Path(runtime, "omnitts", "serve.sock")
     user = os.getuid() if hasattr(os, "getuid") else 0
     return Path(variable("TMPDIR") or "/tmp", f"omnitts-{user}", "serve.sock")
+
+
+def is_private(folder: Path) -> bool:
+    """Whether a folder is this user's, and nobody else can put anything into it."""
+    try:
+        found = os.lstat(folder)
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
 
 
 def quiet_ray() -> None:

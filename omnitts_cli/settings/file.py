@@ -11,7 +11,7 @@ from typing import Any
 from omnitts_cli.errors import SettingsError
 from omnitts_cli.settings import presets
 from omnitts_cli.settings.presets import Preset
-from omnitts_cli.settings.setting import Field, fields_of, former_names, nearest
+from omnitts_cli.settings.setting import Field, fields_of, former_names, nearest, shown
 
 PROJECT_FILE = "omnitts.toml"  # in the current folder
 SECTIONS = (
@@ -57,7 +57,7 @@ class SettingsFile:
         source = f"{self.path}, preset {name}"
         if not isinstance(table, dict):
             raise SettingsError(
-                f"{self.place(name)}: {name} = {table!r} is not a preset",
+                f"{self.place(name)}: {name} = {shown(table)} is not a preset",
                 hint=f"a preset is a table: [presets.{name}]",
                 where=(str(self.path), self.line(name)),
             )
@@ -75,7 +75,7 @@ class SettingsFile:
         for item in values:
             if not field.setting.accepts(item):
                 raise SettingsError(
-                    f"{self.place(key)}: {key} = {value!r} is not {field.setting.kind.words}",
+                    f"{self.place(key)}: {key} = {shown(value)} is not {field.setting.kind.words}",
                     hint=f"correct '{key}'",
                     where=(str(self.path), self.line(key)),
                 )
@@ -103,23 +103,20 @@ def read(path: Path) -> SettingsFile:
 
 def text_of(path: Path) -> tuple[str, dict[str, Any]]:
     """The text and the tables of a file; keys are not checked."""
-    import tomllib
-
     try:
-        text = path.read_text("utf-8")
-        return text, tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return presets.toml_of(path)
+    except ValueError as error:
         line = re.search(r"at line (\d+)", str(error))
         where = (str(path), int(line[1]) if line else None)
         message = f"{path}: not valid TOML"
         raise SettingsError(
             message,
-            cause=str(error),
+            cause=str(error)[:200],
             hint=f"correct {path}" if str(path) == PROJECT_FILE else "omnitts config edit",
             where=where,
         ) from None
     except OSError as error:
-        raise SettingsError(f"cannot read {path}", cause=error.strerror) from None
+        raise SettingsError(f"cannot read {path}", cause=error.strerror, hint="check the path") from None
 
 
 def refuse_unknown(file: SettingsFile) -> None:
@@ -161,7 +158,7 @@ def check_keys(file: SettingsFile, keys: Iterable[str], known: list[str]) -> Non
             guess = nearest(key, [*known, *SECTIONS])
             hint = f"did you mean '{guess}'?" if guess else "keys are long option names"
             where = (str(file.path), file.line(key))
-            raise SettingsError(f"{file.place(key)}: unknown key '{key}'", hint=hint, where=where)
+            raise SettingsError(f"{file.place(key)}: unknown key '{key[:80]}'", hint=hint, where=where)
 
 
 def all_names() -> list[str]:

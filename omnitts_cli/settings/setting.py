@@ -18,6 +18,7 @@ NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 THOUSANDS = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) ?k(?:hz)?", re.ASCII | re.IGNORECASE)
 WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 STDOUT = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")  # other names of standard output, which a command moves away
+MOST_SHOWN = 80  # characters of a wrong value
 YES, NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
@@ -357,7 +358,7 @@ class Checked:
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
             value, kind = getattr(self, field.name), self.rules[field.name]
             if not kind.accepts(value) and not (value is None and field.default is None):
-                raise SettingsError(f"{field.name} = {value!r} is not {kind.words}")
+                raise SettingsError(f"{field.name} = {shown(value)} is not {kind.words}")
 
     @classmethod
     def of(cls, values: Mapping[str, Any], source: str) -> Self:
@@ -371,3 +372,9 @@ class Checked:
             return cls(**values)
         except SettingsError as error:
             raise SettingsError(f"{source}: {error.message}") from None
+
+
+def shown(value: object) -> str:
+    """A wrong value, short enough for a message."""
+    text = repr(value)
+    return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 3]}..."

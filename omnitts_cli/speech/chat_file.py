@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from omnitts_cli import files
 from omnitts_cli.errors import InputError, OutputError
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class ChatFile:
                 raise cannot_write(path, PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
             if not known:
                 return ChatFile(path)
-            lines = path.read_bytes().decode("utf-8-sig").split("\n")  # splitlines would also cut at U+2028
+            lines = files.read(path, files.LARGE).decode("utf-8-sig").split("\n")  # splitlines would also cut at U+2028
         except OSError as error:
             raise InputError(f"cannot read conversation {path}: {(error.strerror or str(error)).lower()}") from None
         except UnicodeDecodeError:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
+from omnitts_cli import files
 from omnitts_cli.errors import InputError, Notice, UsageError
 from omnitts_cli.speech import voices
 from omnitts_cli.speech.clip import Clip
@@ -168,7 +169,7 @@ def words_of(path: Path) -> str:
     from omnitts_cli.text.decode import decode
 
     try:
-        return decode(path.read_bytes(), None, str(path)).strip()
+        return decode(files.read(path, files.LARGE, pipes=True), None, str(path)).strip()
     except OSError as error:
         raise InputError(f"cannot read transcript {path}: {(error.strerror or '').lower()}") from None
 

@@ -18,18 +18,28 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from omnitts_cli.audio.chunk import Chunk
+from omnitts_cli.audio.chunk import Chunk, Stopped
 from omnitts_cli.errors import OmniError, UsageError
 from omnitts_cli.request import Failed, Request
 from omnitts_cli.settings import environment
 from omnitts_cli.speech import reference as references
 from omnitts_cli.speech import voice_files, voices
 from omnitts_cli.speech.loop import BULK
-from omnitts_cli.speech.servers import Address, headers, model_there, own_socket, refused, same_model, unreachable
+from omnitts_cli.speech.servers import (
+    ANSWER_S,
+    Address,
+    headers,
+    model_there,
+    own_socket,
+    refused,
+    same_model,
+    unreachable,
+    within,
+)
 from omnitts_cli.speech.tts import TTS
 from omnitts_cli.speech.voices import Voice, VoiceLike
 from omnitts_cli.voices import Cloned, Designed, Named
@@ -40,7 +50,8 @@ if TYPE_CHECKING:
 
 BUSY_S = 30.0  # how long a server with a full queue is asked again
 MOST_AT_ONCE = 16  # pieces of one command; a server admits fewer connections of one client than it has slots
-LARGEST_EVENT = 64 << 20
+LARGEST_EVENT, READ_BYTES = 64 << 20, 1 << 16
+LONGEST_PIECE_S = 3600
 NO_CODES = np.zeros((0, 0), np.int64)
 VOICE_TYPE, WAV_TYPE = "application/x-omnitts-voice", "audio/wav"
 
@@ -101,7 +112,7 @@ class RemoteTTS(TTS):
         plan = SimpleNamespace(slots=min(about["slots"], MOST_AT_ONCE))
         device = SimpleNamespace(name=about["device"], exact=about.get("exact"))
         engine: Any = SimpleNamespace(model=model, plan=plan, device=device)
-        loop: Any = RemoteLoop(address, entry["id"], local)
+        loop: Any = RemoteLoop(address, entry["id"], local, facts.sample_rate)
         super().__init__(engine, loop=loop)
         self.via = str(address)
 
@@ -121,8 +132,8 @@ class RemoteLoop:
     the server fails is spoken by that, from where the server's sound ended.
     """
 
-    def __init__(self, address: Address, model: str, local: Callable[[], TTS] | None) -> None:
-        self.address, self.model = address, model
+    def __init__(self, address: Address, model: str, local: Callable[[], TTS] | None, sample_rate: int) -> None:
+        self.address, self.model, self.sample_rate = address, model, sample_rate
         self._local = local
         self._opened: TTS | None = None
         self._lock = threading.Lock()
@@ -266,20 +277,25 @@ class Call:
     def _chunks(self) -> Iterator[Chunk]:
         """The sound of the request, as the server sends it."""
         response = self._answer()
+        most = LONGEST_PIECE_S * self._loop.sample_rate
         try:
             for number, event in enumerate(events(response)):
                 if event["type"] == "speech.audio.delta":
                     sound = np.frombuffer(base64.b64decode(event["audio"]), "<f4").astype(np.float32)
+                    if self._samples + sound.size > most:
+                        raise ValueError(f"the server sent more than {LONGEST_PIECE_S} s of sound for one piece")
                     yield Chunk(self.request.id, number, sound, NO_CODES)
                 elif event["type"] == "speech.audio.done":
                     reason = event["finish_reason"]
                     stopped: Any = "limit" if reason == "guard" else reason
+                    if stopped not in get_args(Stopped):
+                        raise ValueError("the server's answer cannot be read")
                     yield Chunk(self.request.id, number, np.zeros(0, np.float32), NO_CODES, True, stopped)
                     return
                 else:
                     raise refused(500, json.dumps(event).encode(), self._loop.address)
             raise http.client.IncompleteRead(b"")
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, RecursionError) as error:
             raise ValueError("the server's answer cannot be read") from error
         finally:
             response.close()
@@ -292,11 +308,12 @@ class Call:
             connection = self._connection = self._loop.address.connect()
             if self._cancelled:
                 raise OSError("cancelled")
-            connection.request("POST", self._loop.address.path, body, headers())
-            response = connection.getresponse()
-            if response.status == http.client.OK:
-                return response
-            error = refused(response.status, response.read(1 << 16), self._loop.address)
+            with within(connection, ANSWER_S):
+                connection.request("POST", self._loop.address.path, body, headers())
+                response = connection.getresponse()
+                if response.status == http.client.OK:
+                    return response
+                error = refused(response.status, response.read(1 << 16), self._loop.address)
             wait = response.headers.get("Retry-After", "")
             connection.close()
             patient = self._loop.only_remote and wait.isdecimal() and time.monotonic() + int(wait) < deadline
@@ -364,6 +381,20 @@ def events(response: http.client.HTTPResponse) -> Iterator[dict[str, Any]]:
     """The events of a stream, each of one line."""
     if response.headers.get_content_type() != "text/event-stream":
         raise ValueError(f"the server sent {response.headers.get_content_type()} instead of events")
-    while line := response.readline(LARGEST_EVENT):
+    for line in lines(response):
         if line.startswith(b"data:"):
             yield json.loads(line[5:])
+
+
+def lines(response: http.client.HTTPResponse) -> Iterator[bytes]:
+    """The lines of an answer. Each event must be whole within the time for an answer, whatever comes before it."""
+    held, since = bytearray(), time.monotonic()
+    while data := response.read1(READ_BYTES):
+        start = len(held)
+        held += data
+        while (end := held.find(b"\n", start)) >= 0:
+            line, held, start = bytes(held[:end]), held[end + 1 :], 0
+            since = time.monotonic() if line.startswith(b"data:") else since
+            yield line
+        if len(held) > LARGEST_EVENT or time.monotonic() - since > ANSWER_S:
+            raise ValueError(f"the server sent no whole event within {ANSWER_S:g} s or {LARGEST_EVENT >> 20} MiB")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import http.client
 import json
 import os
 import socket
 import stat
-from collections.abc import Mapping
+import struct
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +29,7 @@ FORMAT = 1
 PATH = "/v1/audio/speech"
 AUTO_CONNECT_S, AUTO_ANSWER_S = 0.5, 3.0  # where a server is this slow, loading a model takes longer still
 CONNECT_S, ANSWER_S = 10.0, 300.0
-LARGEST_ANSWER = 64 << 20
+LARGEST_ANSWER, LARGEST_LIST = 64 << 20, 8 << 20
 KINDS = {"custom_voice": "named", "base": "cloned", "voice_design": "designed"}
 SHORT_DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "q8": "q8"}
 
@@ -68,6 +73,11 @@ class Address:
         """Whether it is on this machine."""
         return self.socket is not None or self.host in ("localhost", "::1") or self.host.startswith("127.")
 
+    @property
+    def tells_key(self) -> bool:
+        """Whether a request would carry a key that others can read on its way."""
+        return bool(environment.variable(environment.API_KEY)) and not self.secure and not self.loopback
+
     def connect(self, connect_s: float = CONNECT_S, answer_s: float = ANSWER_S) -> http.client.HTTPConnection:
         """Returns an open connection."""
         if self.socket is not None:
@@ -92,17 +102,30 @@ class UnixConnection(http.client.HTTPConnection):
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
         self.sock.connect(self._path)
+        if user_of(self.sock) not in (None, 0, os.getuid()):
+            self.sock.close()
+            raise PermissionError(errno.EPERM, "the server belongs to another user", self._path)
 
 
 def own_socket() -> Address | None:
     """The socket of this user's server, if there is one. Another user's, which would see the text, does not count."""
     path = environment.server_socket()
     try:
-        folder, found = os.lstat(path.parent), os.lstat(path)
+        found = os.lstat(path)
     except OSError:
         return None
-    mine = {folder.st_uid, found.st_uid} == {os.getuid()} and stat.S_ISSOCK(found.st_mode)
+    mine = environment.is_private(path.parent) and found.st_uid == os.getuid() and stat.S_ISSOCK(found.st_mode)
     return Address(False, "localhost", 0, PATH, path) if mine else None
+
+
+def user_of(peer: socket.socket) -> int | None:
+    """The user whose process listens at the other end of a Unix socket; None where the system does not say."""
+    if hasattr(socket, "SO_PEERCRED"):
+        _, user, _ = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        return int(user)
+    if sys.platform == "darwin":
+        return int(struct.unpack_from("=2I", peer.getsockopt(0, 1, 76))[1])  # LOCAL_PEERCRED
+    return None
 
 
 def same_model(
@@ -170,17 +193,103 @@ def every_model(address: Address, connect_s: float, answer_s: float) -> list[dic
     """Returns all models of a server, as it lists them."""
     connection = address.connect(connect_s, answer_s)
     try:
-        connection.request("GET", address.path.removesuffix("audio/speech") + "models", headers=headers())
-        response = connection.getresponse()
-        data = response.read(LARGEST_ANSWER)
+        with within(connection, answer_s):
+            connection.request("GET", address.path.removesuffix("audio/speech") + "models", headers=headers())
+            response = connection.getresponse()
+            data = response.read(LARGEST_LIST)
         if response.status != http.client.OK:
             raise refused(response.status, data, address)
-        listed = json.loads(data)["data"]
-        return [entry for entry in listed if isinstance(entry, dict)]
-    except (KeyError, TypeError) as error:
+        return [described(entry) for entry in json.loads(data)["data"] if isinstance(entry, dict)]
+    except (KeyError, TypeError, RecursionError) as error:
         raise ValueError("the server's list of models cannot be read") from error
     finally:
         connection.close()
+
+
+def described(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The entry of a model with the fields that are used, checked; ValueError if it is not what omnitts sends."""
+    found: dict[str, Any] = {"id": entry["id"], "state": entry.get("state"), "sha256": entry.get("sha256")}
+    found["tasks"] = [task for task in entry.get("tasks") or [] if isinstance(task, str)]
+    if not is_text(found["id"]) or not is_text(found["sha256"] or ""):
+        raise ValueError("the server's list of models cannot be read")
+    card = entry.get("omnitts")
+    if not isinstance(card, dict):
+        return found
+    if card.get("format") != FORMAT:
+        return found | {"omnitts": {"format": card.get("format"), "kinds": ()}}
+    if wrong := [name for name, right in CARD.items() if not right(card.get(name))]:
+        raise ValueError(f"this is not an omnitts server: what it says of its model has a wrong {wrong[0]}")
+    return found | {"omnitts": {name: card.get(name) for name in ("format", *CARD)}}
+
+
+def is_text(value: Any) -> bool:
+    """Whether this is a name."""
+    return isinstance(value, str) and len(value) <= LONGEST_NAME
+
+
+def between(low: float, high: float) -> Callable[[Any], bool]:
+    """Whether this is a number in the range."""
+    return lambda value: isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
+
+
+def whole_between(low: int, high: int) -> Callable[[Any], bool]:
+    """Whether this is a whole number in the range."""
+    return lambda value: type(value) is int and low <= value <= high
+
+
+def texts(value: Any) -> bool:
+    """Whether this is a list of names."""
+    return isinstance(value, list) and len(value) <= MOST_NAMES and all(map(is_text, value))
+
+
+def table(value: Any) -> bool:
+    """Whether this maps names to texts."""
+    return isinstance(value, dict) and texts(list(value)) and texts(list(value.values()))
+
+
+LONGEST_NAME, MOST_NAMES = 1000, 1000
+CARD: Mapping[str, Callable[[Any], bool]] = {
+    "identity": is_text,
+    "device": is_text,
+    "dtype": is_text,
+    "asked": table,
+    "exact": lambda value: value is None or is_text(value),
+    "slots": whole_between(1, 1 << 20),
+    "sample_rate": whole_between(1000, 1_000_000),
+    "frame_rate": between(0.1, 10_000),
+    "hidden": whole_between(1, 1 << 20),
+    "longest_piece": lambda value: value is None or whole_between(1, 1 << 20)(value),
+    "plain_letters": lambda value: isinstance(value, bool),
+    "kinds": texts,
+    "speakers": table,
+    "languages": texts,
+}
+"""The fields of `card`."""
+
+
+@contextmanager
+def within(connection: http.client.HTTPConnection, seconds: float) -> Iterator[None]:
+    """Ends the connection if the block takes longer: a socket's own limit begins anew with each byte."""
+    late = threading.Event()
+
+    def end() -> None:
+        late.set()
+        with suppress(OSError, AttributeError):
+            connection.sock.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except (OSError, http.client.HTTPException, ValueError):
+        if late.is_set():
+            raise TimeoutError(errno.ETIMEDOUT, f"no whole answer within {seconds:g} s") from None
+        raise
+    finally:
+        timer.cancel()
+    if late.is_set():
+        raise TimeoutError(errno.ETIMEDOUT, f"no whole answer within {seconds:g} s")
 
 
 def load(address: Address, entry: Mapping[str, Any]) -> None:
@@ -190,8 +299,9 @@ def load(address: Address, entry: Mapping[str, Any]) -> None:
     body = {"model": entry.get("id"), "input": "a", "response_format": "pcm", "max_new_tokens": 1, "retries": 0}
     connection = address.connect()
     try:
-        connection.request("POST", address.path, json.dumps({**body, **words}), headers())
-        connection.getresponse().read(LARGEST_ANSWER)  # what matters is the list of models afterwards
+        with within(connection, ANSWER_S):
+            connection.request("POST", address.path, json.dumps({**body, **words}), headers())
+            connection.getresponse().read(LARGEST_ANSWER)  # what matters is the list of models afterwards
     finally:
         connection.close()
 
@@ -214,7 +324,7 @@ def refused(status: int, body: bytes, address: Address) -> OmniError:
     """The error in a server's answer."""
     try:
         message = str(json.loads(body)["error"]["message"])[:500]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         message = f"HTTP {status}" + ": redirects are not followed" * (300 <= status < 400)
     message = "".join(letter if letter.isprintable() else "?" for letter in message)
     if status in (401, 403):

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from omnitts_cli.text.piece import Piece
 
 SEED_BYTES = 6
+READ_AHEAD = 2  # pieces that are read and wait to be begun
 Tell = Callable[[Notice], None]
 
 
@@ -97,6 +98,7 @@ class Manner:
     keep_codes: bool = False
     whole_pieces: bool = False  # a piece is handed over when it is complete, so that its caller wakes up once
     read: Read | None = None  # normalises text for the model
+    apart: bool = False  # `prepare` reads the text, in a thread of its own, and nothing else does
     longest: int | None = None  # characters of a piece; longer ones are split
     spoken_well: int | None = None  # characters that the model speaks well in one piece
 
@@ -140,6 +142,9 @@ class Stream:
         self._unsaid = ""  # the first piece of which the model could read nothing
         script.notify = self._wake
         self._chunks = self._made()
+        self._prepared: deque[tuple[Piece, list[tuple[Piece, str]]] | Exception] = deque()  # read, and not begun
+        if manner.apart:
+            self.prepare(1)
         self._admit()
 
     @property
@@ -213,7 +218,22 @@ class Stream:
     @property
     def complete(self) -> bool:
         """Returns whether everything has been yielded, or the stream was closed."""
-        return self._ended or (not self._open and self._script.ended)
+        # in this order: what is read last is in `_prepared` before the script has ended
+        return self._ended or (self._script.ended and not self._prepared and not self._open)
+
+    @property
+    def hungry(self) -> bool:
+        """Returns whether `prepare` should read on."""
+        more = not self._ended and not self._script.ended and len(self._prepared) < READ_AHEAD
+        return self.manner.apart and more and not any(isinstance(one, Exception) for one in list(self._prepared))
+
+    def prepare(self, most: int = READ_AHEAD) -> None:
+        """Reads the next pieces of the text, which may take long. In any thread, but in one at a time."""
+        try:
+            while len(self._prepared) < most and not self._ended and (found := self._next()) is not None:
+                self._prepared.append(found)
+        except Exception as error:  # raised where the speech is made
+            self._prepared.append(error)
 
     @property
     def admitted(self) -> bool:
@@ -277,18 +297,32 @@ class Stream:
     def _admit(self) -> bool:
         """Admits available pieces while there is room. Returns whether there were any."""
         took = False
-        while not self._script.ended and len(self._open) < self.manner.ahead and self.waiting_s < self.manner.ahead_s:
-            piece = self._script.take(0.0)
+        while len(self._open) < self.manner.ahead and self.waiting_s < self.manner.ahead_s:
+            found = self._taken()
             while self._script.notices:
                 self._notice(Notice(self._script.notices.pop(0)))
-            if piece is None:
+            if found is None:
                 break
             took = True
-            for part, text in readings(piece, self.manner.read, self.manner.longest):
+            piece, parts = found
+            for part, text in parts:
                 self._take(part, text)
                 self._unsaid = self._unsaid or (part.text if part.speech and not text else "")
             self.account.chars += len(piece.text)
         return took
+
+    def _taken(self) -> tuple[Piece, list[tuple[Piece, str]]] | None:
+        """The next piece and its parts in words; None if there is none yet."""
+        if not self.manner.apart:
+            return None if self._script.ended else self._next()
+        found = self._prepared.popleft() if self._prepared else None
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def _next(self) -> tuple[Piece, list[tuple[Piece, str]]] | None:
+        piece = self._script.take(0.0)
+        return None if piece is None else (piece, readings(piece, self.manner.read, self.manner.longest))
 
     def _take(self, piece: Piece, text: str) -> None:
         request = replace(self.manner.request, text=text) if text else None

@@ -434,13 +434,17 @@ def strings(texts: Iterable[str]) -> Iterator[str]:
         yield text
 
 
-def script_of(text: str, how: TextIn, language: str, lexicon: Iterable[tuple[str, str]] = ()) -> Script:
-    """The pieces of a text that is all there. `lexicon`: more words and how they are spoken."""
+def script_of(
+    text: str, how: TextIn, language: str, lexicon: Iterable[tuple[str, str]] = (), most: int | None = None
+) -> Script:
+    """The pieces of a text that is all there. `lexicon`: more words and how they are spoken. `most`: the characters
+    that the text may have with those.
+    """
     from omnitts_cli.text import inputs
     from omnitts_cli.text.lexicon import load_lexicon
 
     known = language if language in LANGUAGES else None
-    words = load_lexicon([Path(name) for name in how.lexicon])
+    words = load_lexicon([Path(name) for name in how.lexicon], most)
     words.add(lexicon)
     options = inputs.TextOptions(how.split, known, None, words)  # type: ignore[arg-type]
     form = inputs.input_format(None, how.input_format)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import difflib
 import json
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from omnitts_cli import files
 from omnitts_cli.errors import InputError, UsageError, VoiceError
 
 if TYPE_CHECKING:  # listing voices must not import numpy
@@ -28,7 +28,8 @@ NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
 PORTS = "com1 com2 com3 com4 com5 com6 com7 com8 com9 lpt1 lpt2 lpt3 lpt4 lpt5 lpt6 lpt7 lpt8 lpt9"
 RESERVED = {"con", "prn", "aux", "nul", *PORTS.split()}
 LARGEST_BYTES = 32 * 2**20
-WIDEST, LONGEST_FRAMES, MOST_GROUPS = 65_536, 100_000, 64
+WIDEST, LONGEST_FRAMES, MOST_GROUPS = 65_536, 750, 64  # 60 s of frames; clips are cut to 30 s
+LARGEST_HEADER = 256 << 10
 
 # Header fields. All are text; all but the first two may be missing.
 FIELDS = ("model", "revision", "language", "made", "clip_sha256", "consent", "licence", "source", "mime_type")
@@ -99,7 +100,10 @@ def save(voice: SavedVoice, *, replace: bool = False) -> Path:
     if path.exists() and not replace:
         raise exists(voice.name)
     make_folder(path.parent, "XDG_DATA_HOME=DIR   keeps voices elsewhere")
-    write(voice, path)
+    try:
+        write(voice, path, new=not replace)
+    except FileExistsError:  # another process or thread has saved one meanwhile
+        raise exists(voice.name) from None
     return path
 
 
@@ -128,28 +132,18 @@ def to_bytes(voice: SavedVoice) -> bytes:
     return packed(tensors, {"voice": json.dumps(about, ensure_ascii=False)})
 
 
-def write(voice: SavedVoice, path: Path) -> None:
-    """Writes the file, completely or not at all."""
-    from omnitts_cli.audio.outlet import write_error
+def write(voice: SavedVoice, path: Path, *, new: bool = False) -> None:
+    """Writes the file, completely or not at all. `new`: FileExistsError if the name is taken by then."""
+    from omnitts_cli.audio.target import put
 
-    data = to_bytes(voice)
-    part = path.with_name(f".{path.name}.part-{os.getpid()}")
-    try:
-        with part.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise write_error(str(path), error) from error
+    put(path, to_bytes(voice), new=new)
 
 
 def read(path: Path) -> SavedVoice:
     """The voice in a file, or an InputError that says what is wrong with it."""
     check_file(path)
     try:
-        return of_bytes(path.read_bytes(), path)
+        return of_bytes(files.read(path, LARGEST_BYTES), path)
     except OSError as error:
         raise wrong(path, str(error)) from None
 
@@ -162,13 +156,33 @@ def of_bytes(data: bytes, path: Path = Path("voice")) -> SavedVoice:
     if not 8 < len(data) <= LARGEST_BYTES:
         raise wrong(path, f"it has {len(data):,} bytes")
     try:
-        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-        about = parsed(path, header.pop("__metadata__", {}).get("voice"))
-        check_shapes(path, {name: tensor["shape"] for name, tensor in header.items()})
+        about = header_of(data, path)
         tensors = unpacked(data)
     except (SafetensorError, ValueError, TypeError, KeyError, AttributeError, RecursionError, MemoryError) as error:
         raise wrong(path, str(error) or "its header is damaged") from None
     return SavedVoice(about.pop("name", path.stem), as_voice(path, tensors, about.pop("transcript", None)), about)
+
+
+def header_of(data: bytes, path: Path) -> dict[str, str]:
+    """The fields in the beginning of a voice file, and the transcript; its shapes are checked."""
+    length = int.from_bytes(data[:8], "little")
+    if length > LARGEST_HEADER:
+        raise wrong(path, f"its header has {length:,} bytes")
+    header = json.loads(data[8 : 8 + length])
+    about = parsed(path, header.pop("__metadata__", {}).get("voice"))
+    check_shapes(path, {name: tensor["shape"] for name, tensor in header.items()})
+    return about
+
+
+def about(path: Path) -> dict[str, str]:
+    """The fields of a voice file and its transcript, without its tensors: for lists."""
+    try:
+        with path.open("rb") as file:
+            return header_of(file.read(8 + LARGEST_HEADER), path)
+    except OSError as error:
+        raise wrong(path, str(error)) from None
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise wrong(path, str(error) or "its header is damaged") from None
 
 
 def check_file(path: Path) -> None:

@@ -8,12 +8,14 @@ for one word the later.
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
-from omnitts_cli.errors import InputError
+from omnitts_cli import files
+from omnitts_cli.errors import InputError, TextError
 from omnitts_cli.text.boundary import CJK
 from omnitts_cli.text.clean import clean
 from omnitts_cli.text.decode import decode
@@ -27,9 +29,10 @@ TOKEN = re.compile(rf"[{CJK_CLASS}]|(?:(?![{CJK_CLASS}])\w)+|[^\w\s]")
 
 
 class Lexicon:
-    """Replacements, ready for use; empty at first."""
+    """Replacements, ready for use; empty at first. `most`: characters that all texts together may become."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int | None = None) -> None:
+        self._left = math.inf if most is None else most
         self._words: dict[str, str] = {}
         self._lengths: dict[str, list[int]] = {}  # first token in small letters -> lengths of words, longest first
 
@@ -57,8 +60,15 @@ class Lexicon:
             if found is not None:
                 at = start + found[0]
                 parts += [text[done:start], found[1]]
+                self._count(start - done + len(found[1]))
                 done = at
+        self._count(len(text) - done)
         return "".join([*parts, text[done:]])
+
+    def _count(self, length: int) -> None:
+        self._left -= length
+        if self._left < 0:
+            raise TextError("with the spoken forms of the lexicon, the text is too long", hint="shorter spoken forms")
 
     def _find(self, text: str, start: int, first: str) -> tuple[int, str] | None:
         for key in (first, first.removesuffix("s"), first.removesuffix("es")):  # GIFs, boxes
@@ -103,9 +113,9 @@ def ends_word(text: str, end: int) -> bool:
     return not ((text[end].isalnum() or text[end] == "_") and (text[end - 1].isalnum() or text[end - 1] == "_"))
 
 
-def load_lexicon(paths: Iterable[Path]) -> Lexicon:
+def load_lexicon(paths: Iterable[Path], most: int | None = None) -> Lexicon:
     """The lexicon of one or more files, in their order."""
-    lexicon = Lexicon()
+    lexicon = Lexicon(most)
     for path in paths:
         lexicon.add(read_entries(path))
     return lexicon
@@ -114,9 +124,7 @@ def load_lexicon(paths: Iterable[Path]) -> Lexicon:
 def read_entries(path: Path) -> Iterable[tuple[str, str]]:
     """The lines of a lexicon file; empty lines and `#` comments are left out."""
     try:
-        if path.stat().st_size > LARGEST_FILE:
-            raise InputError(f"lexicon {path} is larger than {LARGEST_FILE >> 20} MiB")
-        text = decode(path.read_bytes(), name=f"lexicon {path}")
+        text = decode(files.read(path, LARGEST_FILE, pipes=True), name=f"lexicon {path}")
     except OSError as error:
         raise InputError(
             f"cannot read lexicon {path}: {(error.strerror or str(error)).lower()}",

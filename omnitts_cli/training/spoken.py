@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import tempfile
 from dataclasses import dataclass
 from typing import Any
@@ -42,7 +43,7 @@ def peak_memory(model: str, lines: list[str]) -> int:
         problems.seek(0)
         if done.returncode:
             raise OmniError(f"`omnitts say` failed with {done.returncode}", cause=problems.read()[-400:])
-    return int(done.stdout) * 1024
+    return int(done.stdout) * (1 if sys.platform == "darwin" else 1024)
 
 
 MEASURED = """

@@ -6,6 +6,7 @@ import json
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from omnitts_cli import files
 from omnitts_cli.errors import ModelError
 from omnitts_cli.weights.folder import check_folder
 from omnitts_cli.weights.header import INDEX, shown
@@ -31,7 +32,7 @@ def _commits(root: Path, wanted: HubName) -> list[str]:
         # Another commit will do if its weights are the same; `_whole` compares their sizes.
         return sorted(here, key=lambda commit: not commit.startswith(released.revision))
     ref = root / "refs" / (wanted.revision or "main")
-    commit = ref.read_text("utf-8").strip() if ref.is_file() else wanted.revision
+    commit = files.read_text(ref, files.SMALL).strip() if ref.is_file() else wanted.revision
     return [commit] if commit in here else []
 
 
@@ -45,7 +46,7 @@ def _thinks(folder: Path, wanted: HubName) -> bool:
 def useful_shards(index: Path, wanted: HubName) -> set[str]:
     """The shards that hold a wanted tensor; ModelError for an index that cannot be read."""
     try:
-        places: dict[str, str] = json.loads(index.read_bytes())["weight_map"]
+        places: dict[str, str] = json.loads(files.read(index, files.LARGE))["weight_map"]
         patterns = wanted.tensors or ("*",)
         return {place for name, place in places.items() if any(fnmatchcase(name, one) for one in patterns)}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

@@ -22,6 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from omnitts_cli.audio.target import open_temporary
 from omnitts_cli.errors import ModelError, Notice
 from omnitts_cli.kernels.ops import EIGHT, EightBits
 from omnitts_cli.weights import eight_files
@@ -162,7 +163,8 @@ def _write(path: Path, origin: Origin, eight: EightBits) -> None:
     _sweep(path.parent)
     shapes = {name: size_of(eight, name, shape) for name, shape in origin.shapes().items()}
     needed = sum(map(prod, shapes.values())) + ALIGNED
-    part = path.with_name(f".{path.name}.part-{os.getpid()}")
+    part, begun = open_temporary(path, None)
+    begun.close()
     sums: dict[str, str] = {}
     try:
         with part.open("wb") as file:

@@ -12,11 +12,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import urlsplit
 
 from omnitts_cli.errors import ModelError
+from omnitts_cli.settings.environment import TRUSTED_HUB, variable
 from omnitts_cli.weights.header import INDEX, shown
 from omnitts_cli.weights.released import File
 
+HOST = "huggingface.co"
 ANSWER_S = 10.0  # timeout of one request
 WAITS_S = (1.0, 4.0)  # between attempts
 _BUSY = (408, 429, 500, 502, 503, 504)
@@ -62,7 +65,7 @@ def listing(repo: str, revision: str | None, endpoint: str | None) -> Listing:
     """The commit and files of a `revision` (None: the main branch) of a repository."""
     from huggingface_hub import HfApi
 
-    api = HfApi(endpoint=endpoint, library_name="omnitts")
+    api = HfApi(endpoint=endpoint, library_name="omnitts", token=token_for(endpoint))
     with asking(repo):
         info = _patiently(
             lambda: api.model_info(repo, revision=revision, files_metadata=True, timeout=ANSWER_S),
@@ -84,7 +87,11 @@ def link(repo: str, path: str, commit: str, endpoint: str | None) -> Path:
 
     with asking(repo):
         return Path(
-            _patiently(lambda: hf_hub_download(repo, path, revision=commit, endpoint=endpoint, etag_timeout=ANSWER_S))
+            _patiently(
+                lambda: hf_hub_download(
+                    repo, path, revision=commit, endpoint=endpoint, etag_timeout=ANSWER_S, token=token_for(endpoint)
+                )
+            )
         )
 
 
@@ -93,7 +100,24 @@ def address(repo: str, path: str, commit: str, endpoint: str | None) -> tuple[st
     from huggingface_hub import hf_hub_url
     from huggingface_hub.utils import build_hf_headers
 
-    return hf_hub_url(repo, path, revision=commit, endpoint=endpoint), build_hf_headers(library_name="omnitts")
+    return hf_hub_url(repo, path, revision=commit, endpoint=endpoint), build_hf_headers(
+        library_name="omnitts", token=token_for(endpoint)
+    )
+
+
+def token_for(endpoint: str | None) -> bool | None:
+    """Whether the user's token may be sent: None for the Hub itself or a host that the user trusts, and https; else
+    False. A mirror would have the token, and without https everyone on the way.
+    """
+    from huggingface_hub import constants
+
+    try:
+        parts = urlsplit(endpoint or constants.ENDPOINT)
+        host = (parts.hostname or "").lower()
+    except ValueError:
+        return False
+    trusted = (HOST, (variable(TRUSTED_HUB) or HOST).lower())
+    return None if parts.scheme == "https" and host in trusted else False
 
 
 def _patiently(ask: Callable[[], Any]) -> Any:

@@ -15,6 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from omnitts_cli import files
+from omnitts_cli.audio.target import put
+from omnitts_cli.errors import OmniError
 from omnitts_cli.weights.header import unreadable
 
 SMALL_BYTES = 64 * 2**20  # hashed in about 50 ms
@@ -93,14 +96,9 @@ class Memory:
         if not self._changed:
             return
         kept = dict(list(self._sums.items())[-MOST_FILES:])
-        part = self.path.with_name(f".{self.path.name}.part-{os.getpid()}")
-        try:
+        with suppress(OSError, OmniError):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            part.write_text(json.dumps(kept), "utf-8")
-            os.replace(part, self.path)
-        except OSError:
-            with suppress(OSError):
-                part.unlink()
+            put(self.path, json.dumps(kept).encode(), private=True)
 
 
 def memory_path() -> Path:
@@ -112,7 +110,7 @@ def memory_path() -> Path:
 def known_sums(path: Path) -> dict[str, list[Any]]:
     """The remembered sums; those of a damaged file are forgotten."""
     try:
-        found = json.loads(path.read_text("utf-8"))
+        found = json.loads(files.read(path, files.LARGE))
     except (OSError, ValueError, RecursionError):
         return {}
     if not isinstance(found, dict):

@@ -9,6 +9,7 @@ import pytest
 import torch
 from engine_kit import same
 from golden_set import thinker_case, thinker_folder
+from precise import without_tf32
 from recording_device import RecordingDevice
 from thinker_recipe import clip
 
@@ -307,12 +308,11 @@ def test_a_voice_that_fails_ends_its_answer_only(thinker: TextModel, talker: Spe
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["fp32", "bf16"])
-def test_captured_equals_eager_on_a_card(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@without_tf32()
+def test_captured_equals_eager_on_a_card(dtype: str) -> None:
     from omnitts_cli.devices.cuda import CUDADevice
 
     device, settings = CUDADevice(0), EngineSettings(dtype=dtype)
-    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", False)
-    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)  # of the codec's convolutions
     thinker = load_thinker(FOLDER, device, settings, True, True)
     talker = load_model(FOLDER, device, settings=settings)
     names = ("text", "audio", "text_history", "audio_text")

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from golden_set import thinker_case, thinker_folder
+from precise import without_tf32
 from recording_device import RecordingDevice
 from thinker_recipe import clip
 
@@ -252,11 +252,11 @@ def test_padded_batches_and_prompts_together(model: TextModel, padding: PaddingD
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["fp32", "bf16"])
+@without_tf32()
 def test_captured_equals_eager_on_a_card(dtype: str) -> None:
     from omnitts_cli.devices.cuda import CUDADevice
 
     device = CUDADevice(0)
-    torch.backends.cuda.matmul.allow_tf32 = False
     model = load_thinker(str(thinker_folder()), device, EngineSettings(dtype=dtype))
     requests = [*map(asked, NAMES), replace(asked("text"), temperature=1.5, seed=4, most=12)]
     eager = answers(TextLoop(model, device, replace(PLAN, capture=False)), *requests)

@@ -180,3 +180,31 @@ def test_a_million_rows(home: Path) -> None:
     _, plan = checked(1_000_000)
     assert plan.count == 1_000_000 and memory() - before < 200
     assert plan.row(999_999).text == "The text of row 999999, as it is."
+
+
+DAMAGES = {
+    "empty": lambda data: b"",
+    "half": lambda data: data[: len(data) // 2],
+    "head of zeros": lambda data: bytes(100) + data[100:],
+    "zeros": lambda data: bytes(len(data)),
+    "a row": lambda data: data[:-5] + bytes([data[-5] ^ 1]) + data[-4:],
+    "longer": lambda data: data + b"x",
+    "deep": lambda data: b"[" * 60_000,
+    "a number of rows": lambda data: data.replace(b'"rows": 20', b'"rows": 19', 1),
+    "no text": lambda data: b"\xff\xfe" + data[2:],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("what", ["bin", "bad", "voices"])
+def test_a_damaged_plan_is_made_again(home: Path, damage: str, what: str) -> None:
+    rows: list[dict[str, Any]] = [{"id": f"r{n}", "text": f"Text {n}."} for n in range(18)]
+    name = written([*rows, {"id": "r1", "text": "twice"}, {"id": 7}])
+    before = planned(name)
+    known, bad = before.rows.tobytes(), list(before.bad_rows())
+    path = before.path if what == "bin" else plans.beside(before.path, what)
+    del before
+    data = path.read_bytes()
+    path.write_bytes(DAMAGES[damage](data) if data else b"[")
+    again = planned(name)
+    assert again.rows.tobytes() == known and list(again.bad_rows()) == bad and again.count == 20

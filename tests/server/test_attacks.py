@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import fuzz
 import numpy as np
 import pytest
 import wire
@@ -1402,3 +1403,11 @@ def test_a_full_queue_says_so_at_once(tmp_path: Path) -> None:
             assert answer.error["type"] == "rate_limit_error"
         assert served.idle()
         assert ask(served.url, SPEECH, WORDS).status == 200
+
+
+def test_damaged_requests(server: Inside) -> None:
+    """A few cases of benchmarks/fuzz.py, which sends them for as long as it is told to."""
+    log = len(server.log())
+    statuses = {fuzz.door_case(server.url, seed) for seed in range(150)}
+    assert {200, 400} <= statuses
+    assert "Traceback" not in server.log()[log:]

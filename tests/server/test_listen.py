@@ -76,3 +76,18 @@ def test_sockets_of_systemd(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
         listen.notify("READY=1")
         systemd.settimeout(5)
         assert systemd.recv(100) == b"READY=1"
+
+
+@pytest.mark.parametrize("kind", ["writable", "link", "file"])
+def test_a_folder_that_others_could_change_gets_no_socket(tmp_path: Path, kind: str) -> None:
+    folder = tmp_path / "run"
+    if kind == "writable":
+        folder.mkdir()
+        folder.chmod(0o777)
+    elif kind == "link":
+        (tmp_path / "elsewhere").mkdir()
+        folder.symlink_to(tmp_path / "elsewhere")
+    else:
+        folder.write_text("")
+    assert listen.unix(folder / "serve.sock", ours=True) is None
+    assert not (tmp_path / "elsewhere" / "serve.sock").exists()

@@ -7,6 +7,7 @@ import base64
 import json
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +22,7 @@ from omnitts_cli.audio import wav
 from omnitts_cli.audio.pcm import to_int16
 from omnitts_cli.server import live
 from omnitts_cli.server.guard import digest
+from omnitts_cli.speech import live as live_speech
 from omnitts_cli.speech import tts
 
 WORDS = ["Hello", " there,", " this", " is a", " test.", " And more", " words here."]
@@ -267,3 +269,34 @@ def test_a_message_that_is_too_large_is_an_error_and_the_session_goes_on(client:
     tell(client, "input.text", text="Hello.")
     tell(client, "input.done")
     assert answers(client)[1]
+
+
+def test_words_that_take_long_to_read_delay_nobody_else(
+    server: Running, client: ClientConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = live_speech.LiveStream.write
+
+    def slowly(self: Any, text: str) -> None:
+        time.sleep(0.4 if len(text) > 200 else 0.0)
+        real(self, text)
+
+    monkeypatch.setattr(live_speech.LiveStream, "write", slowly)
+    waits, reading = list[float](), True
+
+    def ask() -> None:
+        while reading:
+            began = time.perf_counter()
+            assert server.request("GET", "/health").status == 200
+            waits.append(time.perf_counter() - began)
+
+    with ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(ask)
+        try:
+            for _ in range(5):
+                tell(client, "input.text", text="many words of a long text " * 20)
+            tell(client, "input.done")
+            assert answers(client)[0][-1]["total_sentences"] == 1
+        finally:
+            reading = False
+        asking.result()
+    assert sorted(waits)[len(waits) * 9 // 10] < 0.2

@@ -6,7 +6,9 @@ import base64
 import io
 import json
 import subprocess
+import time
 import wave
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from patience import eventually
 from serving import Answer, Running, samples_of_say, start
 
 from omnitts_cli.server.encode import Encoded, form_of
+from omnitts_cli.speech import speaking
 
 soundfile = pytest.importorskip("soundfile")
 
@@ -305,3 +308,33 @@ def test_flac_is_whole_unless_streaming_is_asked_for(server: Running, said: byte
                  for event in server.speech(TEXT, response_format="flac", stream=True).events),
     ):  # fmt: skip
         assert decoded(streamed).tobytes() == said
+
+
+def test_a_text_that_takes_long_to_read_delays_nobody_else(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is read in a thread: reading sleeps here, which the event loop would wait for."""
+    real, reads = speaking.readings, list[str]()
+
+    def slowly(piece: Any, *more: Any) -> Any:
+        reads.append(piece.text)
+        time.sleep(0.4)
+        return real(piece, *more)
+
+    monkeypatch.setattr(speaking, "readings", slowly)
+    text, waits = "This is one sentence of the text. " * 8, list[float]()
+    with ThreadPoolExecutor(1) as pool:
+        spoken = pool.submit(server.speech, text)
+        while not spoken.done():
+            began = time.perf_counter()
+            assert server.request("GET", "/health").status == 200
+            waits.append(time.perf_counter() - began)
+        assert spoken.result().status == 200
+    monkeypatch.undo()
+    assert len(reads) == 8 and spoken.result().body == server.speech(text).body
+    assert sorted(waits)[len(waits) * 9 // 10] < 0.2, sorted(waits)[-5:]
+
+
+def test_a_lexicon_keeps_a_text_within_its_limit(server: Running) -> None:
+    answer = server.speech("word " * 200, lexicon={"word": "x" * 499})
+    assert answer.status == 400 and "too long" in answer.json["error"]["message"]
+    answer = server.speech("word", lexicon={"word": "x" * 501})
+    assert answer.status == 400 and answer.json["error"]["param"] == "lexicon"

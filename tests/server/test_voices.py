@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from omnitts_cli.server.problems import unknown
-from omnitts_cli.server.voices import OPENAI, alias
+from omnitts_cli.server.voices import MOST_IN_MEMORY, OPENAI, Saved, alias
+from omnitts_cli.speech import voice_files
+from omnitts_cli.voices import Cloned
 from omnitts_cli.weights.find import TINY
 
 SPEAKERS = {"henry": "a calm man", "clara": "a Woman, friendly", "kurt": "a machine, male", "ruth": "female", "pat": ""}
@@ -37,3 +41,17 @@ def test_without_descriptions_every_name_has_some_voice() -> None:
 def test_a_saved_voice_named_as_one_of_the_model_is_listed_once() -> None:
     problem = unknown(404, "voice", "zed", ["henry", "clara", "henry"])
     assert problem.hint == "known: henry, clara"
+
+
+def test_few_saved_voices_stay_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(voice_files, "folder", lambda: tmp_path)
+    for number in range(40):
+        voice = voice_files.SavedVoice(f"v{number}", Cloned(np.full(4, number, np.float32)), {"source": str(number)})
+        voice_files.save(voice)
+    saved = Saved()
+    assert len(saved.names()) == 40
+    for number in range(40):
+        assert saved.load(f"v{number}").identity.embedding[0] == number
+        assert saved.about(f"v{number}")["source"] == str(number)
+    assert len(saved._voices) == MOST_IN_MEMORY < 40
+    assert saved.load("v0").identity.embedding[0] == 0

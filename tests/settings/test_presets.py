@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from omnitts_cli.errors import OmniError, SettingsError, UsageError
+from omnitts_cli.settings import file as settings_file
 from omnitts_cli.settings import presets
 
 
@@ -101,3 +103,42 @@ def test_a_missing_preset_names_the_nearest() -> None:
 def test_a_name_is_never_a_path(name: str) -> None:
     with pytest.raises(UsageError):
         presets.load(name)
+
+
+HOSTILE = {
+    "arrays": ("a = " + "[" * 20_000, "deep"),
+    "closed arrays": ("a = " + "[" * 400 + "]" * 400, "deep"),
+    "tables": ("a = " + "{b=" * 10_000, "deep"),
+    "digits": ("a = " + "9" * 60_000, "TOML"),
+    "hexadecimal": ("a = 0x" + "f" * 60_000, "64 bits"),
+    "parts": (".".join(["a"] * 30_000) + " = 1", "parts"),
+    "table of parts": ("[" + ".".join(["a"] * 30_000) + "]", "parts"),
+    "spaced parts": ("[" + " . ".join(['"a b"'] * 7_000) + "]", "parts"),
+    "large": ("#" * 70_000, "larger"),
+}
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_settings_are_refused_in_words(name: str, tmp_path: Path) -> None:
+    content, why = HOSTILE[name]
+    path = tmp_path / "omnitts.toml"
+    path.write_text(content)
+    for read in (presets.read, settings_file.read):
+        with pytest.raises(SettingsError) as error:
+            read(path)
+        assert why in f"{error.value.message} {error.value.cause}" and len(error.value.message) < 400
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+def test_settings_that_are_no_file_are_refused_without_waiting(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "omnitts.toml"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        path.mkdir()
+    with pytest.raises(SettingsError, match="cannot read"):
+        settings_file.read(path)

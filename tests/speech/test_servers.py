@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import socket
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -131,3 +134,87 @@ def test_a_server_that_redirects_is_refused_and_gets_no_second_request(monkeypat
         with pytest.raises(OmniError, match="302"):
             connect(str(address), None, "custom_voice", device="auto", dtype="auto", local=lambda: pytest.fail("local"))
         assert private.calls == 0
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o720])
+def test_a_socket_in_a_folder_that_others_can_write_is_not_used(home: Path, mode: int) -> None:
+    path = server_socket()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.chmod(0o700)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        assert own_socket() is not None
+        path.parent.chmod(mode)
+        assert own_socket() is None
+
+
+def test_the_process_behind_a_socket_must_be_of_this_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "s"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+        address = Address(False, "localhost", 0, servers.PATH, path)
+        address.connect().close()
+        monkeypatch.setattr(servers, "user_of", lambda peer: os.getuid() + 1)
+        with pytest.raises(PermissionError, match="another user"):
+            address.connect()
+
+
+def test_a_key_in_clear_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMNITTS_API_KEY", "secret")
+    assert Address.of("http://far.example").tells_key
+    assert not Address.of("https://far.example").tells_key and not Address.of("http://127.0.0.1:1").tells_key
+    monkeypatch.delenv("OMNITTS_API_KEY")
+    assert not Address.of("http://far.example").tells_key
+
+
+CARD = {
+    "format": 1, "identity": "x", "device": "cpu", "dtype": "float32", "asked": {"device": "cpu", "dtype": "auto"},
+    "exact": None, "slots": 4, "sample_rate": 24_000, "frame_rate": 12.5, "hidden": 64, "longest_piece": None,
+    "plain_letters": True, "kinds": ["named"], "speakers": {"henry": "a man"}, "languages": ["english"],
+}  # fmt: skip
+
+
+def test_what_a_server_says_of_its_model_is_checked() -> None:
+    entry = {"id": "tiny", "state": "ready", "tasks": ["CustomVoice"], "omnitts": CARD}
+    assert servers.described(entry)["omnitts"] == CARD
+    assert servers.described({**entry, "omnitts": {"format": 7, "slots": "many"}})["omnitts"]["format"] == 7
+    for name in set(CARD) - {"format", "exact", "longest_piece"}:
+        for wrong in (None, -5, [], {}, "x" * 2000, True, [[1]], {"a": 1}, float("nan"), 10**400):
+            if servers.CARD[name](wrong):
+                assert (name, wrong) in [("kinds", []), ("languages", []), ("speakers", {}), ("asked", {}),
+                                         ("plain_letters", True)]  # fmt: skip
+                continue
+            with pytest.raises(ValueError, match=f"not an omnitts server.* {name}"):
+                servers.described({**entry, "omnitts": {**CARD, name: wrong}})
+    for wrong in (None, 5, [], "x" * 2000):
+        with pytest.raises((ValueError, KeyError)):
+            servers.described({**entry, "id": wrong})
+
+
+def dripping(listening: socket.socket, first: bytes, drop: bytes) -> None:
+    """Answers with `first`, then with a drop every 20 ms until the other side has gone."""
+    link, _ = listening.accept()
+    with link:
+        try:
+            link.recv(65_536)
+            link.sendall(first)
+            while True:
+                link.sendall(drop)
+                time.sleep(0.02)
+        except OSError:
+            return
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("first", "drop"),
+    [(b"", b"H"), (b"HTTP/1.1 200 OK\r\n", b"x: y\r\n"), (b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 100 -\r\n\r\n"),
+     (b"HTTP/1.1 200 OK\r\nContent-Length: 9999999\r\n\r\n", b" ")],
+)  # fmt: skip
+def test_an_answer_that_drips_ends_in_time(first: bytes, drop: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=dripping, args=(listening, first, drop), daemon=True).start()
+        address = Address.of(f"http://127.0.0.1:{listening.getsockname()[1]}")
+        with pytest.raises((OSError, http.client.HTTPException)):
+            servers.every_model(address, 1.0, 0.5)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -209,3 +210,44 @@ def test_what_is_made_never_shrinks_and_ends_as_the_whole() -> None:
 )
 def test_cjk_characters_take_as_long_as_several_letters(text: str, like: str) -> None:
     assert estimated_s(text) == estimated_s(like) == pytest.approx(0.4 + len(like) / 18)
+
+
+def test_a_text_that_is_read_apart_gives_the_same_speech() -> None:
+    """The caller has it read, in a thread; what goes wrong there is raised where the speech is made."""
+    texts = [*"abcdefgh"]
+    account, clip = spoken(Scripted(), script(*texts), ahead=3)
+    loop = Loop(Scripted())
+    try:
+        manner = Manner(Request(""), seed=5, sentence_gap_s=0.0, ahead=3, apart=True)
+        stream = Stream(loop, RATE, manner, script(*texts))
+        parts, threads = [], set[str]()
+        deadline = time.monotonic() + LONG_S
+        while not stream.complete:
+            assert time.monotonic() < deadline
+            if stream.hungry:
+                reader = threading.Thread(target=stream.prepare)
+                reader.start()
+                reader.join()
+                threads.add(reader.name)
+            parts += [chunk.samples for chunk in stream.poll()]
+        assert np.array_equal(np.concatenate(parts), clip.samples) and len(threads) > 3
+        assert [one.text for one in stream.account.sentences] == [one.text for one in account.sentences]
+    finally:
+        loop.close()
+
+
+def test_an_error_of_the_text_that_is_read_apart() -> None:
+    def pieces() -> Iterator[Piece]:
+        yield Piece("a", 0, 1)
+        raise InputError("no more")
+
+    loop = Loop(Scripted())
+    try:
+        stream = Stream(loop, RATE, Manner(Request(""), seed=5, apart=True), Written(pieces(), 1))
+        stream.prepare()
+        assert not stream.hungry and not stream.complete
+        with pytest.raises(InputError, match="no more"):
+            while True:
+                list(stream.poll())
+    finally:
+        loop.close()

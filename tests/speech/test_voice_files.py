@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -150,3 +152,54 @@ def test_a_missing_file_is_said_to_be_missing(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(InputError) as caught:
         voice_files.read(tmp_path / "missing.voice")
     assert caught.value.hint == f"did you mean {tmp_path / 'misding.voice'}?"
+
+
+def test_a_file_holds_a_minute_of_codes_and_a_short_header(tmp_path: Path) -> None:
+    tensors = {"embedding": np.zeros(8, np.float32), "codes": np.zeros((751, 4), np.int64)}
+    about = {**ABOUT, "transcript": "words"}
+    with pytest.raises(InputError, match="cannot use") as error:
+        voice_files.read(written(tmp_path / "long.voice", tensors, about))
+    assert "codes have shape" in str(error.value.cause)
+    tensors["codes"] = tensors["codes"][:750]
+    assert voice_files.read(written(tmp_path / "fits.voice", tensors, about)).voice.codes.shape == (750, 4)
+    path = written(tmp_path / "head.voice", {"embedding": np.zeros(8, np.float32)}, {**ABOUT, "source": "x" * 300_000})
+    for read in (voice_files.read, voice_files.about):
+        with pytest.raises(InputError, match="cannot use") as error:
+            read(path)
+        assert "header has" in str(error.value.cause)
+
+
+def test_a_list_needs_the_header_only(tmp_path: Path) -> None:
+    about = {**ABOUT, "transcript": "words", "consent": "Ann"}
+    tensors = {"embedding": np.zeros(8, np.float32), "codes": np.zeros((9, 4), np.int64)}
+    path = written(tmp_path / "anna.voice", tensors, about)
+    assert voice_files.about(path) == {"name": "anna", "transcript": "words", "consent": "Ann"}
+    path.write_bytes(path.read_bytes()[:-1])  # the tensors are damaged
+    assert voice_files.about(path)["consent"] == "Ann"
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_one_name_saved_from_many_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replace: bool) -> None:
+    """No torn file, no error of a disk that is not full, and the voice that is kept is one whose client was told so."""
+    monkeypatch.setattr(voice_files, "folder", lambda: tmp_path)
+    width, clients = 8_192, 6
+
+    def save(number: int) -> int | None:
+        start.wait()
+        try:
+            vector = np.full(width, number, np.float32)
+            voice_files.save(SavedVoice("one", Cloned(vector), {}), replace=replace)
+        except InputError as error:
+            assert "already exists" in error.message
+            return None
+        return number
+
+    with ThreadPoolExecutor(clients) as pool:
+        for _ in range(40):
+            start = threading.Barrier(clients)
+            told = [number for number in pool.map(save, range(clients)) if number is not None]
+            kept = voice_files.load("one").voice.embedding
+            assert len(set(kept.tolist())) == 1 and int(kept[0]) in told
+            assert len(told) == (clients if replace else 1)
+            assert [path.name for path in tmp_path.iterdir()] == ["one.voice"]
+            (tmp_path / "one.voice").unlink()

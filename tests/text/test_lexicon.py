@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from growth import grows_linearly
 
-from omnitts_cli.errors import InputError
+from omnitts_cli.errors import InputError, TextError
 from omnitts_cli.text.lexicon import Lexicon, load_lexicon
 
 
@@ -91,3 +91,12 @@ def test_many_rows_take_linear_time(tmp_path: Path) -> None:
     grows_linearly(lambda count: made.apply("same word7 word99999 nothing same " * count), 2_000, 20_000)
     text = "same word7 word9999 nothing same " * 2_000
     grows_linearly(lambda rows: lexicons[rows].apply(text), 20_000, 200_000, slack=0.4)  # more rows cost nothing
+
+
+def test_spoken_forms_cannot_multiply_a_text_without_end() -> None:
+    lexicon = Lexicon(1000)
+    lexicon.add([("a", "x" * 100)])
+    assert len(lexicon.apply("a b a")) == 203
+    assert len(lexicon.apply("b " * 300)) == 600
+    with pytest.raises(TextError, match="too long"):
+        lexicon.apply("a a a")

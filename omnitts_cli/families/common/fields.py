@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from omnitts_cli import files
 from omnitts_cli.errors import ModelError
 from omnitts_cli.text.model_input import TEXT_INPUTS
 
@@ -145,7 +146,7 @@ def read_file(path: Path, limit: int) -> str:
             raise ModelError(f"{path} {there}", hint="omnitts models pull NAME")
         if path.stat().st_size > limit:
             raise ModelError(f"{path} has {path.stat().st_size} bytes; at most {limit} are expected")
-        return path.read_text(encoding="utf-8")
+        return files.read_text(path, limit)
     except (OSError, ValueError) as error:
         raise ModelError(f"cannot read {path}", cause=str(error)[:200]) from None
 

@@ -48,9 +48,14 @@ def _libraries() -> tuple[ctypes.CDLL, ctypes.CDLL]:
     """The libraries of the driver and NVRTC."""
     major = (torch.version.cuda or "").split(".")[0]
     try:
-        return ctypes.CDLL("libcuda.so.1"), ctypes.CDLL(f"libnvrtc.so.{major}")
+        driver = ctypes.CDLL("libcuda.so.1")
     except OSError as error:
-        raise CompileError(str(error)) from error
+        raise CompileError("the NVIDIA driver is missing: nvidia-smi shows whether it is installed") from error
+    try:
+        return driver, ctypes.CDLL(f"libnvrtc.so.{major}")
+    except OSError as error:
+        package = f"nvidia-cuda-nvrtc{'-cu12' * (major == '12')}"
+        raise CompileError(f"NVRTC {major} is missing: pip install {package}") from error
 
 
 def why_not() -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import posixpath
 import re
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -59,7 +60,7 @@ def opened(file: BinaryIO, name: str) -> Iterator[Book]:
     try:
         with zipfile.ZipFile(file) as archive:
             yield Book(archive, name)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError, OSError, struct.error) as error:
         hint = None if name == "standard input" else f"file {name}   shows what it is"
         raise InputError(f"{name} is not an EPUB file that can be read", cause=str(error), hint=hint) from error
 
@@ -150,7 +151,7 @@ class Book:
                 f"{self._name} has no reading order (its spine is empty)", hint="open it in an EPUB editor and save it"
             )
         self._refuse_encrypted(wanted)
-        return wanted
+        return list(dict.fromkeys(wanted))  # a file is a chapter once, however often the book names it
 
     def _items(self) -> list[Any]:
         return [item for item in self._package()[1].iter() if local(item.tag) == "item"]

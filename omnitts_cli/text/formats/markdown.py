@@ -19,6 +19,8 @@ FOOTNOTE = re.compile(
     r"^ {0,3}\[\^[^\]\n]{1,80}\]:[^\n]*(?:\n(?:[ \t]+\S[^\n]*|[ \t]*(?=\n[ \t]{4}\S)))*", re.MULTILINE
 )
 FOOTNOTE_MARK = re.compile(r"\[\^[^\]\n]{1,80}\]")
+MOST_COLUMNS = 100
+WIDE_TABLE = re.compile(rf"^[ \t>]*+(?:\|?[ \t]*+:?-++:?[ \t]*+){{{MOST_COLUMNS},}}+", re.MULTILINE)
 CHECK_BOX = re.compile(r"\A\[[ xX]\]\s+")
 
 
@@ -28,7 +30,11 @@ def markdown_blocks(text: str, *, lines: bool = False) -> Iterator[Block]:
 
     row: list[str] | None = None  # the cells of the open table row
     level = 0  # of the open heading
-    for token in MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(without_notes(text)):
+    text = without_notes(text)
+    rules = MarkdownIt("commonmark").enable("strikethrough")
+    if not WIDE_TABLE.search(text):  # the parser fills every short row up to the width of the first
+        rules.enable("table")
+    for token in rules.parse(text):
         if token.type == "tr_open":
             row = []
         elif token.type == "tr_close":

@@ -14,6 +14,7 @@ import pytest
 import torch
 from cuda_emulator import EmulatedKernel
 from hopper import HOPPER, random, relative_error
+from precise import without_tf32
 from torch import Tensor
 
 from omnitts_cli.kernels import plain_codec
@@ -222,22 +223,17 @@ def test_the_released_codec() -> None:
     from omnitts_cli.settings.engine import EngineSettings
     from omnitts_cli.speech import load
 
-    before = torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
-    try:
-        with torch.inference_mode():
-            name, settings = "random:0.6b-customvoice", EngineSettings(device="cuda", offline=True)
-            codec = load.load_model(name, load.device_for(name, settings), settings=settings).codec
-            codes = torch.randint(0, 2048, (16, 40, 16), generator=torch.Generator().manual_seed(1)).cuda()
-            slots, whole = torch.arange(16).cuda(), codec(codes)
-            assert whole.std() > 1e-3
-            decoder = slot_decoder(codec, 16, 16, OPS.codec)
-            for sizes in ((16, 16, 8), (1, 2, 4, 1, 16, 16)):
-                decoder.clear(slots)
-                sound = torch.cat([decoder.decode(part, slots) for part in codes.split(sizes, 1)], 1)
-                assert relative_error(sound, whole) < 2.6e-3, sizes
-    finally:
-        torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32 = before
+    with without_tf32(), torch.inference_mode():
+        name, settings = "random:0.6b-customvoice", EngineSettings(device="cuda", offline=True)
+        codec = load.load_model(name, load.device_for(name, settings), settings=settings).codec
+        codes = torch.randint(0, 2048, (16, 40, 16), generator=torch.Generator().manual_seed(1)).cuda()
+        slots, whole = torch.arange(16).cuda(), codec(codes)
+        assert whole.std() > 1e-3
+        decoder = slot_decoder(codec, 16, 16, OPS.codec)
+        for sizes in ((16, 16, 8), (1, 2, 4, 1, 16, 16)):
+            decoder.clear(slots)
+            sound = torch.cat([decoder.decode(part, slots) for part in codes.split(sizes, 1)], 1)
+            assert relative_error(sound, whole) < 2.6e-3, sizes
 
 
 @pytest.mark.gpu

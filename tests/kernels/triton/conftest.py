@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from precise import without_tf32
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 DTYPES = [torch.float32] if INTERPRETED else [torch.float32, torch.bfloat16]
@@ -23,10 +24,8 @@ def where() -> torch.device:
 @pytest.fixture(autouse=True)
 def no_tf32() -> Iterator[None]:
     """float32 means float32, whatever a test before this one has allowed."""
-    before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    yield
-    torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before
+    with without_tf32():
+        yield
 
 
 @pytest.fixture(params=DTYPES, ids=str)

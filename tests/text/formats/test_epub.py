@@ -141,3 +141,8 @@ def test_a_damaged_archive() -> None:
     data[start : start + 30] = bytes(30)
     with pytest.raises(InputError, match="not an EPUB file"):
         texts(io.BytesIO(bytes(data)))
+
+
+def test_a_chapter_that_the_spine_names_a_thousand_times_is_read_once() -> None:
+    spine = '<itemref idref="b"/>' * 1000 + '<itemref idref="a"/>' * 1000
+    assert texts(book(spine=spine)) == ["First", "words", "Second one."]

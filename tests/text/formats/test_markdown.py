@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from growth import grows_linearly
 
@@ -81,3 +83,13 @@ def test_footnotes_and_check_boxes() -> None:
 )
 def test_breaks_marks_and_struck_words(text: str, spoken: str) -> None:
     assert texts(text) == [spoken]
+
+
+def test_a_very_wide_table_does_not_grow_with_its_rows() -> None:
+    columns, rows = 3_000, 300
+    text = "|".join(["h"] * columns) + "\n" + "|".join(["-"] * columns) + "\n" + "word|\n" * rows
+    tracemalloc.start()
+    blocks = list(markdown_blocks(text))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 20 << 20 and sum(block.text.count("word") for block in blocks) == rows

@@ -1,0 +1,143 @@
+"""Whole: a complete answer, in a temporary file instead of memory, because twelve long ones took a gigabyte."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+
+from omnitts_cli.audio.loudness import LoudnessSink
+from omnitts_cli.audio.outlet import Outlet, write_error
+from omnitts_cli.audio.sinks import BaseSink, Track
+from omnitts_cli.server.encode import MEDIA, THREADS, Encoding, Raw, form_of
+from omnitts_cli.server.speak import chunks, note_first_sound
+
+if TYPE_CHECKING:
+    from omnitts_cli.server.asked import Asked
+    from omnitts_cli.server.state import Call
+
+NAME = "the answer"
+BLOCK = 1 << 16  # bytes read from a file at once
+ENOUGH = 24_000  # samples that are encoded together
+
+
+@dataclass
+class Whole:
+    """A finished answer."""
+
+    file: IO[bytes]
+    size: int
+    media: str
+    rate: int
+    seconds: float
+
+    def blocks(self) -> Iterator[bytes]:
+        """Its bytes."""
+        self.file.seek(0)
+        while data := self.file.read(BLOCK):
+            yield data
+
+    def read(self) -> bytes:
+        """All of its bytes."""
+        return b"".join(self.blocks())
+
+
+@asynccontextmanager
+async def made(call: Call, asked: Asked) -> AsyncIterator[Whole]:
+    """The complete file of a request. It is gone after the block."""
+    stream: Any = call.stream
+    form = "pcm_f32" if asked.form == "aac" else asked.form
+    sink = FileSink(form, stream.sample_rate, None if asked.form == "aac" else asked.sample_rate)
+    loudness = asked.speech.loudness
+    out: Any = sink if loudness == "off" else LoudnessSink(sink, float(loudness), stream.sample_rate)  # type: ignore[arg-type]
+    loop, held, samples = asyncio.get_running_loop(), list[np.ndarray](), 0
+    try:
+        async for chunk in chunks(call):
+            if chunk.samples.size:
+                note_first_sound(call)
+                held.append(chunk.samples)
+                samples += chunk.samples.size
+            if sum(part.size for part in held) >= ENOUGH:
+                sound, held = np.concatenate(held), []
+                await loop.run_in_executor(THREADS, out.write, sound)
+        await loop.run_in_executor(THREADS, finish, out, held)
+        seconds = samples / stream.sample_rate
+        if asked.form != "aac":
+            yield Whole(sink.file, sink.size, MEDIA[asked.form], sink.rate, seconds)
+        else:
+            async with recoded(sink, asked, seconds) as found:
+                yield found
+    finally:
+        out.discard()
+
+
+def finish(out: Any, held: list[np.ndarray]) -> None:
+    """Writes the rest."""
+    if held:
+        out.write(np.concatenate(held))
+    out.finish()
+
+
+@asynccontextmanager
+async def recoded(sink: FileSink, asked: Asked, seconds: float) -> AsyncIterator[Whole]:
+    """Finished sound as AAC."""
+    encoding = Encoding(asked.form, sink.source, asked.sample_rate)
+    with tempfile.TemporaryFile() as file:
+        try:
+            await encoding.start()
+            sink.file.seek(0)
+            while data := sink.file.read(BLOCK):
+                file.write(await encoding.feed(np.frombuffer(data, "<f4")))
+            file.write(await encoding.finish())
+            file.flush()
+        finally:
+            await encoding.close()
+        yield Whole(file, os.fstat(file.fileno()).st_size, encoding.media, encoding.rate, seconds)
+
+
+class FileSink(BaseSink):
+    """Sound in a temporary file of one format, with right lengths in its header. Not for aac."""
+
+    def __init__(self, form: str, source: int, rate: int | None) -> None:
+        super().__init__()
+        chosen = form_of(form, source, rate)
+        self.source, self.rate = source, chosen.rate
+        self.file: IO[bytes] = tempfile.TemporaryFile()  # closed by `discard`
+        self._outlet = Outlet(self.file, NAME)  # type: ignore[arg-type]
+        self._raw = Raw(form, source, chosen.rate) if form in ("pcm", "pcm_f32") else None
+        self._track = None if self._raw else Track(self._outlet, chosen, source)
+
+    @property
+    def size(self) -> int:
+        """Bytes so far."""
+        return os.fstat(self.file.fileno()).st_size
+
+    def write(self, samples: np.ndarray) -> None:
+        """Takes a block of sound."""
+        if self._track is not None:
+            self._track.write(samples)
+        elif self._raw is not None:
+            self._outlet.write(self._raw.feed(samples))
+        self._outlet.check()
+
+    def finish(self) -> None:
+        """Everything is in the file."""
+        if self._track is not None:
+            self._track.close()
+        elif self._raw is not None:
+            self._outlet.write(self._raw.finish())
+        self._outlet.check()
+        try:
+            self.file.flush()
+        except OSError as error:
+            raise write_error(NAME, error) from error
+
+    def discard(self) -> None:
+        """Removes the file."""
+        self.file.close()

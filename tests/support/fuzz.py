@@ -1,0 +1,527 @@
+"""Damaged input: for everything that reads other people's files, and for the doors of the server.
+
+Each case comes from a seed, so that it can be run again alone. A reader must return or raise an OmniError, within
+SLOW_S; the server must answer with a status below 500, or 502, 503 or 507, and go on answering /health.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import socket
+import tempfile
+import threading
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from omnitts_cli.errors import OmniError
+from omnitts_cli.weights.find import TINY
+
+SLOW_S = 10.0
+MOST_MIB = 600  # that one case may add to the peak of the process
+WORDS = [
+    b"",
+    b"\0",
+    b"\xff",
+    b"\xef\xbb\xbf",
+    b"\r\n",
+    b"\n\n",
+    b'"',
+    b"\\",
+    b"{",
+    b"}",
+    b"[" * 3000,
+    b"{" * 3000,
+    b"9" * 5000,
+    b"-1",
+    b"0",
+    b"1e999",
+    b"NaN",
+    b"null",
+    b"true",
+    b"1" * 30,
+    b"../" * 5,
+    b"/dev/zero",
+    b"\xed\xa0\x80",
+    b"<",
+    b"&#x110000;",
+    b"<a " * 500,
+    b"![" * 500,
+    b"|-" * 500,
+    b"*" * 2000,
+    b"(555) " * 60,
+    b"1 " * 300,
+    "√1 ".encode() * 200,
+    b"a." * 2000,
+    b"\xf0\x9f\x98\x80" * 50,
+    b"\x1b[2J",
+    "\u202e".encode(),
+    "ﷺ".encode() * 200,
+    b"Content-Length: 99\r\n",
+    b"%00",
+    b"=" * 900,
+]
+
+
+def damaged(data: bytes, draw: random.Random, others: list[bytes]) -> bytes:
+    """The data with a few random changes."""
+    for _ in range(draw.choice((1, 1, 2, 3, 8))):
+        at = draw.randint(0, len(data))
+        end = min(len(data), at + draw.choice((0, 1, 2, 8, 100, 5000)))
+        how = draw.randrange(7)
+        if how == 0:
+            data = data[:at]
+        elif how == 1:
+            data = data[:at] + data[end:]
+        elif how == 2:
+            data = data[:at] + draw.choice(WORDS) + data[end:]
+        elif how == 3:
+            data = data[:at] + draw.randbytes(end - at) + data[end:]
+        elif how == 4:
+            data = data[:at] + data[at:end] * draw.choice((2, 50)) + data[end:]
+        elif how == 5:
+            other = draw.choice(others)
+            data = data[:at] + other[draw.randint(0, len(other)) :]
+        elif at < len(data):
+            data = data[:at] + bytes([data[at] ^ 1 << draw.randrange(8)]) + data[at + 1 :]
+    return data[: 1 << 20]
+
+
+# ---- readers: what they get, and what reads it
+
+
+def settings(data: bytes, folder: Path) -> None:
+    from omnitts_cli.settings import file, layers, presets
+
+    path = folder / "omnitts.toml"
+    path.write_bytes(data)
+    for read in (lambda: file.read(path).check_values(), lambda: file.read(path).presets(), lambda: presets.read(path)):
+        with suppress(OmniError):
+            read()
+    with suppress(OmniError):
+        layers.settings_file.refuse_places(file.read(path), path)
+
+
+def voice(data: bytes, folder: Path) -> None:
+    from omnitts_cli.speech import voice_files
+
+    path = folder / "x.voice"
+    path.write_bytes(data)
+    for read in (voice_files.read, voice_files.about):
+        with suppress(OmniError):
+            read(path)
+
+
+def model_file(name: str) -> Callable[[bytes, Path], None]:
+    def read(data: bytes, folder: Path) -> None:
+        from omnitts_cli.families.known import family_of
+        from omnitts_cli.weights.checkpoint import Checkpoint
+        from omnitts_cli.weights.folder import check_folder
+
+        model = folder / "model"
+        if not model.exists():
+            shutil.copytree(TINY, model, copy_function=os.symlink)
+        path = model / name
+        path.unlink()
+        path.write_bytes(data)
+        try:
+            family_of(check_folder(model)).read_config(model)
+            for part in (model, model / "speech_tokenizer"):
+                Checkpoint.open(part).names()
+        finally:
+            path.unlink()
+            path.symlink_to(TINY / name)
+
+    return read
+
+
+def document(form: Any) -> Callable[[bytes, Path], None]:
+    def read(data: bytes, folder: Path) -> None:
+        from omnitts_cli.text.inputs import TextOptions, pieces_of_document
+        from omnitts_cli.text.spell_out import plain_letters
+
+        for number, piece in enumerate(pieces_of_document(io.BytesIO(data), form, TextOptions(), "x")):
+            if number < 20 and piece.speech:
+                with suppress(OmniError):
+                    plain_letters(piece.text)
+
+    return read
+
+
+def book(name: str) -> Callable[[bytes, Path], None]:
+    def read(data: bytes, folder: Path) -> None:
+        from omnitts_cli.books.reader import read_book
+
+        read_book([(name, data)], "auto", None, None, lines=True)
+
+    return read
+
+
+def lexicon(data: bytes, folder: Path) -> None:
+    from omnitts_cli.text.lexicon import load_lexicon
+
+    (folder / "x.tsv").write_bytes(data)
+    load_lexicon([folder / "x.tsv"]).apply("words of a text")
+
+
+def cast(data: bytes, folder: Path) -> None:
+    from omnitts_cli.books.cast import read_cast
+
+    (folder / "cast.json").write_bytes(data)
+    read_cast(str(folder / "cast.json"))
+
+
+def chat(data: bytes, folder: Path) -> None:
+    from omnitts_cli.speech.chat_file import ChatFile
+
+    (folder / "talk.jsonl").write_bytes(data)
+    ChatFile.open(folder / "talk.jsonl")
+
+
+def manifest(suffix: str) -> Callable[[bytes, Path], None]:
+    def read(data: bytes, folder: Path) -> None:
+        name = folder / f"m.{suffix}"
+        name.write_bytes(data)
+        list(planned(name, folder).bad_rows())
+
+    return read
+
+
+def planned(name: Path, folder: Path) -> Any:
+    from omnitts_cli.fleet.content import Keys
+    from omnitts_cli.fleet.manifest import open_manifest
+    from omnitts_cli.fleet.plan import Naming, plan_of
+    from omnitts_cli.fleet.rows import Rules
+    from omnitts_cli.settings.table import Speech, TextIn
+
+    work = folder / "work"
+    work.mkdir(exist_ok=True)
+    found = open_manifest(str(name), None, work, None, True)
+    rules = Rules(base=found.base, typed=found.typed, by_line=found.by_line, name=str(name))
+    with closing(found.source):
+        return plan_of(found, rules, Keys(TextIn(), Speech(), {"format": "flac"}, 1), Naming(".flac"), work)
+
+
+def plan(what: str) -> Callable[[bytes, Path], None]:
+    def read(data: bytes, folder: Path) -> None:
+        from omnitts_cli.fleet.plan import beside
+
+        name = folder / "rows.jsonl"
+        name.write_bytes(ROWS)
+        path = planned(name, folder).path
+        (path if what == "bin" else beside(path, what)).write_bytes(data)
+        again = planned(name, folder)
+        assert again.count == 2 and len(again.rows) == 2, "a damaged plan was used"
+        list(again.bad_rows())
+
+    return read
+
+
+def small(data: bytes, folder: Path) -> None:
+    from omnitts_cli.fleet.job import words_in
+
+    (folder / "to").write_bytes(data)
+    words_in(folder / "to")
+
+
+def journal(what: str) -> Callable[[bytes, Path], None]:
+    def read(data: bytes, folder: Path) -> None:
+        from omnitts_cli.fleet.journal import Journal, Lookup
+
+        work = folder / "journals"
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir()
+        for name, content in journals().items():
+            (work / name).write_bytes(data if name.startswith(what) else content)
+        Journal(work).close()
+        lookup = Lookup(work)
+        for index in range(len(lookup.records)):
+            lookup.details(index)
+        lookup.close()
+
+    return read
+
+
+def journals() -> dict[str, bytes]:
+    """The journal of two rows."""
+    from omnitts_cli.fleet.journal import Entry, Journal
+
+    with tempfile.TemporaryDirectory() as name:
+        made = Journal(Path(name))
+        details = b'{"output": "x.flac", "sha256": "00"}'
+        made.append([Entry((1, 2), 3 + row, row, 1, details, length=5) for row in range(2)])
+        made.close()
+        return {path.name: path.read_bytes() for path in Path(name).iterdir()}
+
+
+def server_of_via(data: bytes, folder: Path) -> None:
+    """The whole answer of a server to `--via`: its list of models, or its events."""
+    from omnitts_cli.request import Request
+    from omnitts_cli.speech import servers
+    from omnitts_cli.speech.remote import RemoteLoop
+    from omnitts_cli.voices import Named
+
+    with answering(data) as address:
+        with suppress(OmniError):
+            servers.model_there(address, "tiny", "custom_voice")
+        found, news = threading.Event(), list[Any]()
+
+        def take(one: Any) -> None:
+            news.append(one)
+            if getattr(one, "last", True):
+                found.set()
+
+        loop = RemoteLoop(address, "tiny", None, 24_000)
+        loop.submit(Request("Hello.", voice=Named("henry"), seed=1), take)
+        assert found.wait(SLOW_S), "no end"
+        loop.close()
+        bugs = [one for one in news if isinstance(one, BaseException)]
+        assert not bugs, bugs
+
+
+@contextmanager
+def answering(data: bytes) -> Iterator[Any]:
+    """The address of a server that answers everything with these bytes, and closes."""
+    from omnitts_cli.speech.servers import Address
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(SLOW_S)
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    link, _ = listening.accept()
+                    with link, suppress(OSError):
+                        link.settimeout(1)
+                        link.recv(65_536)
+                        link.sendall(data)
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield Address.of(f"http://127.0.0.1:{listening.getsockname()[1]}")
+
+
+ROWS = b'{"id": "a", "text": "One."}\n{"id": "a", "text": "Two."}\n'
+TOML = b'voice = "henry"\nspeed = 1.2\n[say]\nseed = 3\n[presets.mine]\nabout = "x"\nvolume = -3\n[serve]\nport = 1\n'
+MARKDOWN = b"---\ntitle: T\n---\n# Head\n\nText *with* `code` [link](x) ![alt](y).\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n- [ ] item[^1]\n\n[^1]: note\n"  # noqa: E501
+HTML = b"<html><body><h1>T</h1><p>One &amp; two<br>three</p><ul><li>x</li></ul><img alt='a'><script>x</script></body>"
+SSML = (
+    b'<speak><p>Hi <break time="300ms"/> <sub alias="you">u</sub></p><say-as interpret-as="date">1/2</say-as></speak>'
+)
+SRT = b"1\n00:00:01,000 --> 00:00:02,500\nHello <i>there</i>.\n\n2\n00:00:03,000 --> 00:00:04,000\n- One.\n- Two.\n"
+EVENTS = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n" + (
+    b'data: {"type": "speech.audio.delta", "audio": "AAAAAAAAAAA="}\n\n: comment\n\n'
+    b'data: {"type": "speech.audio.done", "finish_reason": "end"}\n\n'
+)
+CARD = {
+    "format": 1, "identity": "x", "device": "cpu", "dtype": "float32", "asked": {"device": "cpu"}, "exact": None,
+    "slots": 4, "sample_rate": 24_000, "frame_rate": 12.5, "hidden": 64, "longest_piece": 110, "plain_letters": True,
+    "kinds": ["named"], "speakers": {"henry": "a man"}, "languages": ["english"],
+}  # fmt: skip
+MODELS = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
+    + json.dumps(
+        {"object": "list", "data": [{"id": "tiny", "state": "ready", "tasks": ["CustomVoice"], "omnitts": CARD}]}
+    ).encode()
+)
+
+
+def voice_bytes() -> bytes:
+    from omnitts_cli.speech import voice_files
+    from omnitts_cli.voices import Cloned
+
+    made = Cloned(np.zeros(16, np.float32), np.zeros((5, 4), np.int64), "words")
+    return voice_files.to_bytes(voice_files.SavedVoice("x", made, {"model": "tiny", "consent": "me"}))
+
+
+def epub_bytes() -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("mimetype", "application/epub+zip")
+        container = '<container><rootfiles><rootfile full-path="b.opf"/></rootfiles></container>'
+        archive.writestr("META-INF/container.xml", container)
+        item = '<item id="a" href="a.xhtml" media-type="application/xhtml+xml"/>'
+        package = f'<manifest>{item}</manifest><spine><itemref idref="a"/></spine>'
+        archive.writestr("b.opf", f"<package><metadata><title>T</title></metadata>{package}</package>")
+        archive.writestr("a.xhtml", HTML)
+    return file.getvalue()
+
+
+def readers() -> dict[str, tuple[list[bytes], Callable[[bytes, Path], None]]]:
+    """Name -> the good inputs from which damaged ones are made, and what reads them."""
+    config = (TINY / "config.json").read_bytes()
+    head = (TINY / "model.safetensors").read_bytes()[: 1 << 16]
+    two, codec = journals(), "speech_tokenizer/config.json"
+    return {
+        "settings": ([TOML], settings),
+        "voice": ([voice_bytes()], voice),
+        "config.json": ([config], model_file("config.json")),
+        "codec config": ([(TINY / codec).read_bytes()], model_file(codec)),
+        "tokenizer": ([(TINY / "tokenizer_config.json").read_bytes()], model_file("tokenizer_config.json")),
+        "merges": ([(TINY / "merges.txt").read_bytes()], model_file("merges.txt")),
+        "vocab": ([(TINY / "vocab.json").read_bytes()], model_file("vocab.json")),
+        "generation": ([(TINY / "generation_config.json").read_bytes()], model_file("generation_config.json")),
+        "weights": ([head], model_file("model.safetensors")),
+        "text": ([MARKDOWN, b"One. Two.\n\nThree."], document("text")),
+        "md": ([MARKDOWN], document("md")),
+        "html": ([HTML], document("html")),
+        "ssml": ([SSML], document("ssml")),
+        "srt": ([SRT], document("srt")),
+        "epub": ([epub_bytes()], document("epub")),
+        "book": ([epub_bytes()], book("x.epub")),
+        "book in markdown": ([MARKDOWN], book("x.md")),
+        "lexicon": ([b"GIF\tjiff\nSQL\tsequel\n# note\n"], lexicon),
+        "cast": ([b'{"ANNA": {"voice": "clara"}, "BEN": {"description": "a man", "speed": 1.2}}'], cast),
+        "chat": ([b'{"role": "user", "content": "a"}\n{"role": "assistant", "content": "b", "ids": [1]}\n'], chat),
+        "jsonl": ([ROWS], manifest("jsonl")),
+        "csv": ([b'id,text,voice\na,"One, ""two""",henry\nb,Three.,\n'], manifest("csv")),
+        "tsv": ([b"text\tid\nOne.\ta\nTwo.\tb\n"], manifest("tsv")),
+        "plan": ([ROWS, b'{"schema": 2, "rows": 2, "bad": 1, "models": [], "sum": 1}' + bytes(200)], plan("bin")),
+        "bad rows": ([b'{"row": 2, "line": 2, "id": "a", "code": "x", "message": "y"}\n'], plan("bad")),
+        "voices of a plan": ([b'[["own", "", ""], "x"]\n'], plan("voices")),
+        "small files": ([b"flac", b"123456"], small),
+        "journal": ([two.get("journal-main.bin") or bytes(512)], journal("journal")),
+        "details": ([two.get("details-main.jsonl") or b"{}\n"], journal("details")),
+        "via: models": ([MODELS], server_of_via),
+        "via: events": ([EVENTS], server_of_via),
+    }  # fmt: skip
+
+
+def read_case(name: str, seed: int, folder: Path) -> None:
+    """One damaged file for one reader; AssertionError if it is not held."""
+    inputs, read = known()[name]
+    draw = random.Random(f"{name} {seed}")
+    everything = [one for good, _ in known().values() for one in good]
+    data = damaged(draw.choice(inputs), draw, everything)
+    before, began = peak_mib(), time.monotonic()
+    try:
+        with ended_after(SLOW_S):
+            read(data, folder)
+    except OmniError:
+        pass
+    except Exception as error:
+        raise AssertionError(f"{name} {seed}: {type(error).__name__}: {str(error)[:300]}") from error
+    took, grown = time.monotonic() - began, peak_mib() - before
+    assert grown < MOST_MIB, f"{name} {seed}: {grown} MiB"
+    assert took < SLOW_S, f"{name} {seed}: {took:.1f} s"
+
+
+_KEPT: list[Any] = []
+
+
+def known() -> dict[str, tuple[list[bytes], Callable[[bytes, Path], None]]]:
+    """`readers`, made once."""
+    if not _KEPT:
+        _KEPT.append(readers())
+        with tempfile.TemporaryDirectory() as folder:
+            for inputs, read in _KEPT[0].values():
+                with suppress(OmniError):
+                    read(inputs[0], Path(folder))  # imports what it needs
+    return _KEPT[0]  # type: ignore[no-any-return]
+
+
+def peak_mib() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+
+
+@contextmanager
+def ended_after(seconds: float) -> Iterator[None]:
+    """Raises TimeoutError in the block after this time; only in the main thread."""
+
+    def late(*_: object) -> None:
+        raise TimeoutError(f"it takes more than {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+# ---- doors: damaged requests to a server
+
+SPEECH = {"input": "Hi.", "voice": "a", "response_format": "pcm", "seed": 1, "max_new_tokens": 4, "stream": True,
+          "lexicon": {"hi": "hello"}, "speed": 1.0, "language": "en", "timestamps": "word", "retries": 0}  # fmt: skip
+PART = b'--e\r\nContent-Disposition: form-data; name="%s"\r\n\r\n'
+FORM = PART % b"name" + b"fuzz\r\n" + PART % b"consent" + b"me\r\n" + PART % b'voice_file"; filename="a'
+
+
+def http(method: str, path: str, kind: str, body: bytes) -> bytes:
+    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: {kind}\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def requests() -> list[bytes]:
+    """Good requests, one for each door."""
+    items = {"items": [SPEECH, {"input": "There."}], "max_new_tokens": 4}
+    upload = FORM + voice_bytes() + b"\r\n--e--\r\n"
+    upgrade = b"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+    key = b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+    socket_head = b"GET /v1/audio/speech/stream HTTP/1.1\r\nHost: localhost\r\n" + upgrade + key
+    said: list[dict[str, Any]] = [
+        {"type": "session.config", "response_format": "pcm", "max_new_tokens": 4},
+        {"type": "input.text", "text": "Hi."},
+        {"type": "input.done"},
+        {"type": "session.close"},
+    ]
+    return [
+        http("POST", "/v1/audio/speech", "application/json", json.dumps(SPEECH).encode()),
+        http("POST", "/v1/audio/speech", "application/json", json.dumps({**SPEECH, "stream": False}).encode()),
+        http("POST", "/v1/audio/speech/batch", "application/json", json.dumps(items).encode()),
+        http("POST", "/v1/audio/voices", "multipart/form-data; boundary=e", upload),
+        http("DELETE", "/v1/audio/voices/fuzz", "text/plain", b""),
+        http("GET", "/v1/audio/voices", "text/plain", b""),
+        http("GET", "/v1/models", "text/plain", b""),
+        http("GET", "/metrics", "text/plain", b""),
+        socket_head + b"".join(frame(json.dumps(one).encode()) for one in said),
+    ]
+
+
+def frame(data: bytes) -> bytes:
+    """A text frame of a WebSocket client, masked with zeros."""
+    size = bytes([0x80 | len(data)]) if len(data) < 126 else b"\xfe" + len(data).to_bytes(2, "big")
+    return b"\x81" + size + bytes(4) + data
+
+
+def resized(data: bytes) -> bytes:
+    """The request with the length that its body has, so that it is not refused for that alone."""
+    head, edge, body = data.partition(b"\r\n\r\n")
+    lines = [line for line in head.split(b"\r\n") if not line.lower().startswith(b"content-length")]
+    return b"\r\n".join([*lines, b"Content-Length: %d" % len(body)]) + edge + body
+
+
+def door_case(url: str, seed: int) -> int:
+    """One damaged request; returns the status, 0 if there was none. AssertionError for a status that is not held."""
+    draw = random.Random(f"door {seed}")
+    good = _KEPT_REQUESTS or _KEPT_REQUESTS.extend(requests()) or _KEPT_REQUESTS
+    data = damaged(draw.choice(good), draw, good)
+    if draw.random() < 0.7 and b"Upgrade" not in data:
+        data = resized(data)
+    where = urlsplit(url)
+    answer = b""
+    with socket.create_connection((where.hostname, where.port), timeout=SLOW_S * 3) as link:
+        with suppress(OSError):
+            link.sendall(data)
+            link.shutdown(socket.SHUT_WR)
+            while len(answer) < 1 << 22 and (part := link.recv(1 << 16)):
+                answer += part
+    status = int(answer[9:12]) if answer.startswith(b"HTTP/1.1 ") and answer[9:12].isdigit() else 0
+    assert status < 500 or status in (502, 503, 507), f"door {seed}: {answer[:300]!r}"
+    assert b'"code": "internal"' not in answer and b"Traceback" not in answer, f"door {seed}: {answer[:300]!r}"
+    return status
+
+
+_KEPT_REQUESTS: list[bytes] = []
