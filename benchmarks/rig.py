@@ -84,8 +84,7 @@ def timed(device: Any, run: Callable[[], object], turns: int, rounds: int = 7) -
 
 def about(bench: str, arguments: argparse.Namespace, model: Any) -> dict[str, Any]:
     """The fields that every row of a benchmark begins with."""
-    dtype = str(model.dtype).removeprefix("torch.")
-    return {"bench": bench, "model": arguments.model, "dtype": dtype, "note": arguments.note}
+    return {"bench": bench, "model": arguments.model, "dtype": model.precision, "note": arguments.note}
 
 
 def machine(arguments: argparse.Namespace, device: Any = None) -> dict[str, Any]:
