@@ -28,7 +28,7 @@ SIGNS = {
 
 FORMS = Rules((
     *files.RULES, *codes.ADDRESSES, *dates.RULES, *codes.RULES, *places.RULES, *signs.RULES, *short_forms.RULES,
-    *amounts.RULES, *measures.RULES,
+    *amounts.RULES, *measures.RULES, *short_forms.LAST,
 ))  # fmt: skip
 
 PLACES = re.compile(
@@ -103,6 +103,7 @@ FOLDED = str.maketrans({
 SIGN = re.compile("[" + re.escape("".join(SIGNS)) + "]")
 SPACED_INITIALS = re.compile(r"\b(?:[B-DF-HJ-NP-TV-Z]\. ){2,4}(?=[A-Z][a-z])")
 """Of a name, with no vowel that could make a word of them: C. S. Lewis."""
+ACRONYMS = frozenset("USA FBI CIA UAE USSR NYPD LAPD UCLA MIA POW IOU".split())
 INITIALS = re.compile(r"\b(?:[A-Za-z]\.){2,}")
 UNREAD = re.compile(r"[^A-Za-z ,.!?'-]+")
 LOOSE_HYPHEN = re.compile(r"(?<![A-Za-z])-|-(?![A-Za-z])")
@@ -139,7 +140,9 @@ def plain_part(text: str) -> str:
 
 def initials(found: re.Match[str], text: str) -> str:
     """U.S. -> U S; F.B.I. -> FBI, which is said as every acronym is."""
-    joined = found[0].replace(".", "" if len(found[0]) > 4 and found[0].isupper() else " ").rstrip()
+    letters = found[0].replace(".", "")
+    acronym = letters in ACRONYMS or (len(letters) > 2 and letters.isupper() and not re.search("[AEIOUY]", letters))
+    joined = letters if acronym else found[0].replace(".", " ").rstrip()
     return joined + "." * (found.end() == len(text))
 
 

@@ -155,6 +155,8 @@ def test_only_plain_letters_come_out(text: str) -> None:
     assert not read or (read[-1] in ".!?" and read == read.strip())
 
 
-@pytest.mark.parametrize("bit", ["1", "1,", "1.", "1/", "1-", "-", "a@", "a.", "$1", "http://", "1:", "A.M", "1 "])
+@pytest.mark.parametrize(
+    "bit", ["1", "1,", "1.", "1/", "1-", "-", "a@", "a.", "$1", "http://", "1:", "A.M", "1 ", "4B ", "<a ", "~/a"]
+)
 def test_time_is_linear(bit: str) -> None:
     grows_linearly(lambda count: plain_letters(bit * count), 2_000, 20_000)

@@ -145,7 +145,8 @@ def month_and_year(found: Match) -> str | None:
 HUNDRED = ("rule", "split", "mix", "blend", "ratio", "chance", "partnership", "portfolio", "odds")
 VALID_UNTIL = ("expires", "exp", "expiration", "expiry", "valid", "thru")
 FRACTION_UNIT = re.compile(
-    r"(?: ?|-)(?P<unit>(?:fl|sq|cu)\.? [a-z]{1,2}\b|in(?=\.)|(?!in\b)[A-Za-z]{2,4})(?![\w/])(?:\.(?= [a-z(]|,))?"
+    r"(?: ?|-)(?P<unit>(?:fl|sq|cu)\.? [a-z]{1,2}\b|in(?=\.)|(?!in\b)[A-Za-z]{2,4}|(?<= )s\b)(?![\w/])(?:\."
+    r"(?= [a-z(]|,))?"
 )
 
 
@@ -194,7 +195,7 @@ def power(found: Match) -> Said:
         return " squared" if exponent == "2" else " cubed"
     sign = {"-": "minus ", "+": ""}.get(exponent[0], "")
     digit = exponent.lstrip("+-")
-    words = f" to the power of {sign}{whole(digit) if digit.isdigit() else digit}"
+    words = f" to the power of {sign}{whole(digit) if digit.isdecimal() else digit}"
     unit = UNIT_AFTER.match(found.string, found.end())
     if unit and (name := unit_named(unit["unit"])):
         tail = f" per {PER[unit['per']]}" if unit["per"] in PER else ""

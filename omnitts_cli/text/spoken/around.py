@@ -9,7 +9,6 @@ import re
 
 REACH = 48
 WORD = re.compile(r"[^\s,;:!?()\[\]\"“”—–/.-]+(?:['’.-][^\s,;:!?()\[\]\"“”—–/.-]+)*")
-CLOSED = re.compile(r"[,;:!?()\[\]—–]|\.(?= [A-Z]|\Z)")
 OPERATOR = re.compile(r"[=<>≤≥≠≈^*·×÷√+]|[a-z]\(")
 """Shows that something is computed."""
 

@@ -37,7 +37,7 @@ def card(found: Match) -> str:
 
 def version(found: Match) -> str:
     """v2.0.1 -> version two point zero point one."""
-    words = " point ".join(whole(part) for part in found["parts"].split("."))
+    words = " point ".join(part if part == "x" else whole(part) for part in found["parts"].split("."))
     return f"version {words}" if found["v"] else words
 
 
@@ -61,7 +61,7 @@ def identifier(found: Match) -> str:
 
 
 def characters(text: str) -> str:
-    return " ".join(digits(c) if c.isdigit() else c.replace("a", "A") for c in text)
+    return " ".join(digits(c) if c.isdecimal() else c.replace("a", "A") for c in text)
 
 
 def flight(found: Match) -> str:
@@ -135,7 +135,7 @@ RULES: tuple[Rule, ...] = (
     Rule("0", r"(?<![\w-])\d{4}(?:[ -]\d{4}){3}(?![\w-])", card, " -"),
     Rule("0", r"(?<![\w.-])\d{1,8}(?:-\d{1,8}){2,6}(?:-X)?(?![\w-])|(?<=[A-Z]-)\d{1,8}(?:-\d{1,8}){1,6}(?![\w-])",
          grouped, "-"),
-    Rule("a", r"(?:(?<![\w.-])|(?<=\.\.))(?P<v>v)\.? ?(?P<parts>\d{1,6}(?:\.\d{1,6}){1,5}|[1-5](?!\w)|7(?!\w)|9"
+    Rule("a", r"(?:(?<![\w.-])|(?<=\.\.))(?P<v>v)\.? ?(?P<parts>\d{1,6}(?:\.\d{1,6}){1,5}(?:\.x)?|[1-5](?!\w)|7(?!\w)|9"
          r"(?!\w))(?!\d|\.\d)",
          version),
     Rule("0", r"(?<![\w.])(?P<v>)(?!\d{1,3}(?:\.\d{3}){2,4}(?:,\d\d)?(?![\d.]))(?P<parts>\d{1,6}(?:\.\d{1,6}){2,6})"
@@ -159,7 +159,7 @@ RULES: tuple[Rule, ...] = (
          r"|(?<=\bextension )\d{3,}\b", lambda found: digits(found[0])),
     Rule("0", r"\b(?P<figure>1080|720|480|360|1440|2160|240)(?=[pi]\b)", lambda found: pairs(int(found["figure"])),
          "a"),
-    Rule("0", r"(?<![\d/])(?:24/7/365|24/7|24-7(?!-)|9/11|50/50|20/20)(?![\d/])",
+    Rule("0", r"(?<![\d/])(?:24/7/365|24/7|24-7(?!-)|7/11|50-50|9/11|50/50|20/20)(?![\d/])",
          lambda found: " ".join(pairs(int(part)) if len(part) == 3 else cardinal(int(part))
                                 for part in re.split("[-/]", found[0])), "-/"),
 )  # fmt: skip

@@ -78,7 +78,6 @@ MEASURED_NOUNS = words(
     "dumbbells vest kettlebell child baby fish dog cat man woman"
 )
 """Nouns that a measure stands before: a twelve volt battery."""
-TEMPERATURE_UNITS = pairs_of("C=Celsius F=Fahrenheit")
 DATED = words(
     "on by until till since due before after starting ending born dated expires exp dinner meeting party wedding "
     "concert deadline ooo off away closed open mon tue tues wed thu thur thurs fri sat sun monday tuesday wednesday "
@@ -93,13 +92,8 @@ TRIES = words(
 """After 3/5 they show that it is three out of five."""
 OUT_OF_BEFORE = words("lap page step round part level question stage slide track volume day week")
 YEARS_BEFORE = words("in by since until from of after before during circa around about year to through ad form")
-DURATIONS = words(
-    "in for after within every wait waited took takes lasted lasts timeout sleep another under about just only than to"
-)
-SPORTS = words("win won wins beat lead leads led lost loss draw victory defeat score final ahead up down tied")
 CALLED = words("call dial text code pin account id extension ext otp passcode password zip card ending port")
 """Before a number they show that it is said digit by digit."""
-STARTS_ADDRESS = words("at to from near on")
 
 SCRIPTURE = (
     "Gen Genesis Exodus Ex Psalm Psalms Ps Isaiah Isa Matthew Matt Mark Luke John Acts Romans Rom Corinthians Cor "

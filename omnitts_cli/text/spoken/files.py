@@ -66,7 +66,7 @@ def parts_of(name: str) -> str:
     if name.startswith("/etc"):
         name, said = name[4:], ["slash", "etsy"]
     for part in PART.findall(name):
-        if part.isdigit():
+        if part.isdecimal():
             said.append(pairs(int(part)) if len(part) == 4 and part[0] != "0" else number(part))
         else:
             said.append(SIGNS.get(part) or DIRECTORIES.get(part) or (part.upper() if len(part) == 1 else lowered(part)))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from omnitts_cli.text.numerals import number, ordinal, pairs, year
+from omnitts_cli.text.numerals import ordinal, pairs, year
 from omnitts_cli.text.spoken import around, decide, english
-from omnitts_cli.text.spoken.figures import AT, DASH, FIGURE, adjective, amount, scale
+from omnitts_cli.text.spoken.figures import AT, DASH, FIGURE, adjective, amount, plain, scale
 from omnitts_cli.text.spoken.rules import LETTER, Match, Rule, Said, kind_of
 from omnitts_cli.text.spoken.units import LARGE, MONEY, PER, UNITS, WITH_STOP, plural, unit_named
 
@@ -159,7 +159,7 @@ def lettered(at: Figure, gap: str, letter: str, end: int) -> tuple[str, int] | N
     if kind == "scale" and at.written + letter not in GENERATIONS:
         return f"{at.words}{scale(letter)}", end
     if gap == "" and letter not in "xX" and not at.low:
-        figure = pairs(int(at.written)) if at.written.isdigit() and at.written[0] != "0" else amount(at.written)
+        figure = pairs(int(at.written)) if at.written.isdecimal() and at.written[0] != "0" else amount(at.written)
         return f"{figure} {letter.upper()}", end
     return None
 
@@ -271,7 +271,7 @@ def by_or_times(at: Figure) -> tuple[str, int] | None:
         end = part.end()
     word = "times" if re.match(r" ?=|\^", text[end : end + 2]) or crossed else "by"
     long = all(RESOLUTION.fullmatch(part) for part in parts)
-    words = f" {word} ".join(pairs(int(part)) if long else number(part) for part in parts)
+    words = f" {word} ".join(pairs(int(part)) if long else amount(part) for part in parts)
     return with_dimension(text, words, parts[-1], end)
 
 
@@ -299,12 +299,12 @@ def nth(at: Figure) -> tuple[str, int] | None:
     found = ORDINAL_AT.match(at.text, at.end)
     if not found or "." in at.written:
         return None
-    return ordinal(int(at.written.replace(",", ""))), found.end()
+    return ordinal(int(plain(at.written).replace(",", ""))), found.end()
 
 
 def several(at: Figure) -> tuple[str, int] | None:
     """The 747s, two 2x4s, over-65s: more than one of what is called by a number."""
-    if not re.match(r"s\b", at.text[at.end : at.end + 2]) or not at.written.isdigit():
+    if not re.match(r"s\b", at.text[at.end : at.end + 2]) or not at.written.isdecimal():
         return None
     before = around.word_before(at.text, at.start)
     if re.search(r"\b[A-Z]{2,4}\Z", at.text[max(0, at.start - 5) : at.start]):
@@ -321,7 +321,7 @@ SEVERAL = frozenset("the these those some old new two three four five many boein
 
 def bare(at: Figure) -> str:
     """A number on its own; four digits without a comma are mostly a year."""
-    if re.match(r" ?(?:AD|BC|BCE|CE|A\.D|B\.C)\b", at.text[at.end : at.end + 5]) and at.written.isdigit():
+    if re.match(r" ?(?:AD|BC|BCE|CE|A\.D|B\.C)\b", at.text[at.end : at.end + 5]) and at.written.isdecimal():
         return pairs(int(at.written)) if at.written[0] != "0" else amount(at.written)
     if re.fullmatch(r"\.\d{3}", at.written) and around.word_before(at.text, at.start) in (
         "hit",
@@ -386,7 +386,7 @@ def area(found: Match) -> str | None:
 
 
 RULES: tuple[Rule, ...] = (
-    Rule("a/", r"(?:(?<=\w )per |(?<=[\dkM])/)(?P<per>[A-Za-zµμ]{1,9})(?P<power>[²³])?(?![\w/])", per),
+    Rule("a/", r"(?:(?<=\w )per |(?<=[\dkM])/)(?P<per>[A-Za-zµμ]{1,9})(?P<power>[²³])?(?![\w/])(?:\.(?= [a-z]))?", per),
     Rule("a", r"(?<![\w/])(?P<unit>[a-zµμ]{1,3})(?P<power>[²³])(?!\w)", area),
     Rule("0.", rf"{FIGURE}", quantity),
 )  # fmt: skip

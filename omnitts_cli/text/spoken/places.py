@@ -13,7 +13,6 @@ STREET = "|".join(english.STREETS)
 NAME_BEFORE = re.compile(r"(?:[A-Z][A-Za-z'’]+|\d(?:st|nd|rd|th)) \Z")
 HOUSE_BEFORE = re.compile(r"\b\d{1,5}[A-Z]? (?:[NSEW]\.? )?(?:[A-Z][\w'’.]* ){1,3}\Z")
 ORDINAL_BEFORE = re.compile(r"\d(?:st|nd|rd|th) \Z", re.IGNORECASE)
-TOWN_BEFORE = re.compile(r"[A-Z][A-Za-z.'’]+,? \Z")
 PLACED = re.compile(
     r"\b(?:in|from|to|near|at|of|outside|around|for|leave|left|visit|visited|[A-Z]?[a-z]+,|\d+[\w'’. ]{0,30},) "
     r"(?:[A-Z][\w.'’]+ ){0,2}[A-Z][\w.'’]+, \Z"
@@ -76,7 +75,8 @@ def compass(found: Match) -> str | None:
         ok = re.search(rf"(?:{STREET})\.? \Z", before(found)) or re.match(
             r" \d+(?:st|nd|rd|th)\b", text[found.end() :][:8]
         )
-        return english.COMPASS[point] if ok else None
+        named = STREET_NAME.match(text[found.end() : found.end() + around.REACH])
+        return english.COMPASS[point] if ok or named else None
     following = text[found.end() : found.end() + around.REACH]
     return english.COMPASS[point] if STREET_NAME.match(following) else None
 
@@ -96,11 +96,6 @@ def state(found: Match) -> str | None:
     if not zipped and not earlier.endswith(", "):
         return None
     return english.STATES[name]
-
-
-def numbered_place(found: Match) -> str:
-    """Room 305, gate 12, Boeing 747: in pairs."""
-    return f"{found['place']} {pairs(int(found['figure']))}"
 
 
 def house(found: Match) -> str:
@@ -138,10 +133,13 @@ def place(found: Match) -> str | None:
 
 RULES: tuple[Rule, ...] = (
     Rule("a", r"\b(?P<place>[A-Za-z]+)\.? (?P<figure>[1-9]\d{2,3})(?![\w]|[.,:]\d)", place, words=NUMBERED),
+    Rule("0", rf"(?<![\w.,$-])(?P<block>\d{{1,3}})-(?P<figure>\d\d)(?= (?:[NSEW]\.? )?(?:[A-Z][\w'’]+ ){{1,3}}"
+         rf"(?:{STREET})\b)",
+         lambda found: f"{pairs(int(found['block']))} {pairs(int(found['figure']))}", "-"),
     Rule("a", r"\b(?P<road>I|US|SR|CR)-(?P<figure>\d{1,3})\b", named_road, words=("i", "us", "sr", "cr")),
-    Rule("0", rf"(?<![\w.,$€£#-])(?P<figure>[1-9]\d{{1,4}})(?P<letter>[A-Za-z])?(?= (?:[NSEW]\.? )?"
+    Rule("0", rf"(?<![\w.,$€£#-])(?P<figure>[1-9]\d{{1,4}})(?P<letter>[A-Za-z])?(?= (?:[NSEW]{{1,2}}\.? )?"
          rf"(?:[A-Z][\w'’]+ ){{1,3}}"
-         rf"(?:{STREET}|hwy)\b| [NSEW]\.? \d{{1,3}}(?:st|nd|rd|th)\b)", house, " a"),
+         rf"(?:{STREET}|hwy)\b| [NSEW]{{1,2}}\.? \d{{1,3}}(?:st|nd|rd|th)\b)", house, " a"),
     Rule("a", r"\b(?P<st>St|st)\b\.?(?=[\s,.!?;]|$)", saint_or_street, words=("st",)),
     Rule("a", r"\bDr\b\.?(?=[\s,.!?;]|$)", drive_or_doctor, words=("dr",)),
     Rule("a", r"\b(?P<short>[A-Z][a-z]+|hwy|blvd|pkwy|ave)\b\.?(?=[\s,.!?;)]|$)", street,

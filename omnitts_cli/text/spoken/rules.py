@@ -21,7 +21,7 @@ DIGIT, LETTER = "0", "a"
 END = "\n"
 FIRST_DIGITS = re.compile(r"\d{1,40}")
 FIRST_WORD = re.compile(r"[A-Za-z]{1,40}")
-PLAIN_AFTER = re.compile(r"[ ,;!?)\"]|[.:](?:[ \"')]|\Z)|\Z")
+PLAIN_AFTER = re.compile(r"[ ,;!?)\"]|[.:](?:[ \"')](?!\d)|\Z)|\Z")
 """What follows a word that is read as it stands, if it is in small letters and begins no form."""
 
 
@@ -84,7 +84,7 @@ def begins(rule: Rule, kind: str, key: str) -> bool:
 
 
 def kind_of(character: str) -> str:
-    if character.isdigit():
+    if character.isdecimal():
         return DIGIT
     return LETTER if character.isalpha() else character
 

@@ -210,7 +210,7 @@ RULES: tuple[Rule, ...] = (
     Rule("a", r"\bGen\.(?= \d+:\d)", genesis, words=("gen",)),
     Rule("a", rf"\b(?P<title>{TITLE})\.(?=\s|$)", title, words=tuple(t.lower() for t in english.TITLES)),
     Rule("a", rf"\b(?P<title>{'|'.join(NO_STOP)})(?= [A-Z])", title, words=tuple(t.lower() for t in NO_STOP)),
-    Rule("a", r"(?<=(?:st|nd|rd|th) )c\.(?=[ ,;)]|$)", century, words=("c",)),
+    Rule("a", r"(?<=(?:st|nd|rd|th)[ -])c\.(?=[ ,;)]|$)", century, words=("c",)),
     Rule("a", r"(?<![\w-])(?P<word>[A-Za-z]{1,5})(?:(?P<stop>\.) ?|(?P<space> ))(?=#?\d|[IVXLC]+\b|[A-Z]\b"
          r"(?!\.)|\([0-9a-z]{1,3}\))",
          numbered,
@@ -236,6 +236,11 @@ RULES: tuple[Rule, ...] = (
     Rule("a", r"(?:(?<=[A-Za-z] )|(?<=[a-z]\. ))(?P<roman>[IVXLCDM]{1,9})\b(?!['’.]\w|[$#&+^])", numeral),
     Rule("a", r"\b[ap]\.m\b|\b(?:[a-z]\.){2}[a-z]\b\.?(?=[ ,]|$)", lambda found: found[0].replace(".",
          "").upper(), words=("e", "p", "c", "m")),
+    Rule("a", r"\bDrs\.(?= [A-Z])", lambda found: "Doctors", words=("drs",)),
+    Rule("a", r"\bMessrs\.(?= [A-Z])", lambda found: "Messrs", words=("messrs",)),
+    Rule("a", r"(?<=degrees )[CF]\b(?!')", lambda found: "Celsius" if found[0] == "C" else "Fahrenheit", words=("c",
+         "f")),
+    Rule("a", r"\bf/(?=\d)", lambda found: "f ", words=("f",)),
     Rule("a", r"\bWWI{1,2}\b", lambda found: f"World War {'one' if found[0] == 'WWI' else 'two'}", words=("wwi",
          "wwii")),
     Rule("/", r"(?<=[a-z]s)/(?=(?:day|week|month|year|hour|minute|second|night|person)\b)", lambda found: " per "),
@@ -243,3 +248,8 @@ RULES: tuple[Rule, ...] = (
     Rule("/", r"(?<=[A-Z]{2})/(?=[A-Z]{2})|(?<=\b[A-Z])/(?=[A-Z]\b)", lambda found: " "),
     Rule("/", r"(?<=[°º][CF])/(?=\d)", lambda found: ", "),
 )  # fmt: skip
+
+LAST = (
+    Rule("a", r"(?:(?<=[\w,] )|\A)[A-Z][a-z]{0,3}\.(?= \d)", lambda found: found[0][:-1]),
+)  # fmt: skip
+"""A short form that no table has, before a number inside a sentence: Mi. 12."""

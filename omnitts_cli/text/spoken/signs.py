@@ -46,7 +46,7 @@ def closed(found: Match) -> str | None:
 
 def hashtag(found: Match) -> str:
     """#MeToo -> hashtag me too."""
-    parts = [cardinal(int(part)) if part.isdigit() else part for part in CAMEL.findall(found["name"])]
+    parts = [cardinal(int(part)) if part.isdecimal() else part for part in CAMEL.findall(found["name"])]
     return "hashtag " + " ".join(part if part.isupper() and len(part) > 1 else part.lower() for part in parts)
 
 
@@ -54,7 +54,7 @@ def keys(found: Match) -> str:
     """Ctrl+C, Cmd+Shift+4."""
     names = {"ctrl": "control", "cmd": "command", "opt": "option", "esc": "escape", "del": "delete", "win": "windows"}
     parts = re.split(r"[+-]", found[0])
-    return " ".join(names.get(part.lower(), cardinal(int(part)) if part.isdigit() else part) for part in parts)
+    return " ".join(names.get(part.lower(), cardinal(int(part)) if part.isdecimal() else part) for part in parts)
 
 
 def flag(found: Match) -> str:
@@ -75,7 +75,7 @@ def called(found: Match) -> str:
 def index_of(found: Match) -> str:
     """a[0]: a of zero."""
     index = found["index"]
-    return f"{found['name'].upper()} of {cardinal(int(index)) if index.isdigit() else index}"
+    return f"{found['name'].upper()} of {cardinal(int(index)) if index.isdecimal() else index}"
 
 
 def product(found: Match) -> str | None:
@@ -125,6 +125,8 @@ RULES: tuple[Rule, ...] = (
     Rule("&|!=><-+*/:", rf" ?(?:{CODE_SIGN.pattern})(?=[\s\w($'\"]|$) ?", operator),
     Rule(" ", r" (?:&&|\|\||!==?|===?|>=|<=|<?->|=>|<-|[+*/:-]=|\|)(?= )", operator),
     Rule("+-", r"(?<=\b[a-z])(?:\+\+|--)(?!\w)", twice),
+    Rule("#", r"(?<=[a-z] )# (?=[A-Z\d])", lambda found: "number "),
+    Rule(" ", r"(?<=[a-z]) > (?=[A-Z][a-z])", lambda found: ", "),
     Rule("#", r"#{1,6} (?=of\b)", lambda found: "number "),
     Rule("#", r"(?:(?<=\n)|\A)#{2,6} ", nothing),
     Rule("#", r"(?<!\w)#(?P<name>\d*[A-Za-z][A-Za-z0-9_]{1,60})(?![\w#])", hashtag),

@@ -25,7 +25,7 @@ UNITS = {
     "Mt": "megaton", "Da": "dalton", "kDa": "kilodalton",
     # things that are counted
     "doz": "dozen", "pc": "piece", "pcs": "piece", "pkg": "package", "pkgs": "package", "pr": "pair", "ct": "count",
-    "bps": "basis point", "ppl": "person", "pg": "page",
+    "bps": "basis point", "bp": "basis point", "ppl": "person", "pg": "page",
     # time
     "ms": "millisecond", "µs": "microsecond", "μs": "microsecond", "ns": "nanosecond", "hrs": "hour", "hr": "hour",
     "h": "hour", "mins": "minute", "min": "minute", "secs": "second", "sec": "second", "s": "second",
@@ -65,13 +65,11 @@ UNIT = "|".join(re.escape(unit) for unit in sorted(UNITS, key=len, reverse=True)
 # What may follow a slash after an amount: 5 dollars per month.
 PER = {
     **UNITS, "month": "month", "mo": "month", "year": "year", "day": "day", "d": "day", "hour": "hour",
-    "week": "week",
-    "minute": "minute", "second": "second", "person": "person", "user": "user", "night": "night", "seat": "seat",
-    "unit": "unit", "piece": "piece", "pc": "piece", "item": "item", "page": "page", "word": "word", "head": "head",
-    "child": "child", "student": "student", "liter": "liter", "litre": "litre", "gallon": "gallon", "share": "share",
-    "token": "token", "call": "call", "request": "request",
+    "week": "week", "minute": "minute", "second": "second", "person": "person", "user": "user", "night": "night",
+    "seat": "seat", "unit": "unit", "piece": "piece", "pc": "piece", "item": "item", "page": "page", "word": "word",
+    "head": "head", "child": "child", "student": "student", "liter": "liter", "litre": "litre", "gallon": "gallon",
+    "share": "share", "token": "token", "call": "call", "request": "request",
 }  # fmt: skip
-PER_WORD = "|".join(re.escape(unit) for unit in sorted(PER, key=len, reverse=True))
 
 MONEY = {
     "$": ("dollar", "cent"), "€": ("euro", "cent"), "£": ("pound", "penny"), "¥": ("yen", ""), "₹": ("rupee",
@@ -86,20 +84,28 @@ CURRENCIES = {
     "USD": "U S dollar", "EUR": "euro", "GBP": "British pound", "JPY": "Japanese yen", "CHF": "Swiss franc",
     "CAD": "Canadian dollar", "AUD": "Australian dollar", "INR": "Indian rupee", "CNY": "Chinese yuan",
     "RMB": "Chinese yuan", "KRW": "Korean won", "BRL": "Brazilian real", "MXN": "Mexican peso",
-    "SEK": "Swedish krona",
-    "NOK": "Norwegian krone", "DKK": "Danish krone", "PLN": "Polish zloty", "CZK": "Czech koruna", "RUB": "ruble",
-    "ZAR": "South African rand", "SGD": "Singapore dollar", "HKD": "Hong Kong dollar", "NZD": "New Zealand dollar",
-    "ILS": "shekel", "THB": "baht", "BTC": "bitcoin", "ETH": "ether", "Rs": "rupee", "R$": "real",
+    "SEK": "Swedish krona", "NOK": "Norwegian krone", "DKK": "Danish krone", "PLN": "Polish zloty",
+    "CZK": "Czech koruna", "RUB": "ruble", "ZAR": "South African rand", "SGD": "Singapore dollar",
+    "HKD": "Hong Kong dollar", "NZD": "New Zealand dollar", "ILS": "shekel", "THB": "baht", "BTC": "bitcoin",
+    "ETH": "ether", "Rs": "rupee", "R$": "real",
 }  # fmt: skip
-DOLLARS = {"US": "U S", "A": "Australian", "AU": "Australian", "C": "Canadian", "CA": "Canadian", "NZ": "New Zealand",
-           "HK": "Hong Kong", "S": "Singapore"}  # fmt: skip
-LARGE = {"k": "thousand", "m": "million", "mn": "million", "mm": "million", "bn": "billion", "b": "billion",
-         "tn": "trillion", "t": "trillion"}  # fmt: skip
+DOLLARS = {
+    "US": "U S", "A": "Australian", "AU": "Australian", "C": "Canadian", "CA": "Canadian", "NZ": "New Zealand",
+    "HK": "Hong Kong", "S": "Singapore",
+}  # fmt: skip
+LARGE = {
+    "k": "thousand", "m": "million", "mn": "million", "mm": "million", "bn": "billion", "b": "billion",
+    "tn": "trillion", "t": "trillion",
+}  # fmt: skip
 
-SAME_IN_PLURAL = {"yen", "hertz", "kilohertz", "megahertz", "gigahertz", "terahertz", "horsepower", "yuan", "won",
-                  "dong", "baht", "dozen", "rand", "bitcoin", "ether", "naira", "count"}  # fmt: skip
-IRREGULAR = {"foot": "feet", "inch": "inches", "penny": "pence", "paisa": "paise", "real": "reais", "krona": "kronor",
-             "krone": "kroner", "person": "people", "zloty": "zlotys", "koruna": "koruny"}  # fmt: skip
+SAME_IN_PLURAL = {
+    "yen", "hertz", "kilohertz", "megahertz", "gigahertz", "terahertz", "horsepower", "yuan", "won", "dong", "baht",
+    "dozen", "rand", "bitcoin", "ether", "naira", "count",
+}  # fmt: skip
+IRREGULAR = {
+    "foot": "feet", "inch": "inches", "penny": "pence", "paisa": "paise", "real": "reais", "krona": "kronor",
+    "krone": "kroner", "person": "people", "zloty": "zlotys", "koruna": "koruny",
+}  # fmt: skip
 BEFORE_THE_NOUN = ("U", "S", "British", "Japanese", "Swiss", "Canadian", "Australian", "Indian", "Chinese", "cubic",
                    "square", "kilowatt", "megawatt", "gigawatt", "terawatt", "watt", "milliamp", "New", "Zealand",
                    "Hong", "Kong", "Singapore", "Korean", "Brazilian", "Mexican", "Swedish", "Norwegian", "Danish",
@@ -123,14 +129,18 @@ def plural(unit: str, count: str) -> str:
 
 ANY_CASE = {
     unit.lower(): name for unit, name in UNITS.items()
-    if unit.lower() in ("kg kgs km cm mm lb lbs oz tbsp tsp ml mph kph rpm mbps kbps gbps hz khz mhz ghz dpi fps psi "
-                        "kwh gb tb hrs mins secs yrs").split() and unit not in ("Gb", "Tb")
+    if unit.lower() in ("kg kgs km cm mm lb lbs oz tbsp tbs tsp ml mph kph rpm mbps kbps gbps hz khz mhz ghz dpi fps "
+                        "psi kwh gb tb hrs mins secs yrs").split() and unit not in ("Gb", "Tb")
 }  # fmt: skip
 """Units of more than one letter that are also written in capitals."""
-WITH_STOP = {"in": "inch", "c": "cup", "T": "tablespoon", "t": "teaspoon", "ea": "each", "d": "day", "yd": "yard"}
+WITH_STOP = {
+    "in": "inch", "c": "cup", "T": "tablespoon", "t": "teaspoon", "ea": "each", "d": "day", "yd": "yard",
+}  # fmt: skip
 """Units only where a full stop and more of the sentence follow: 3 in. of rain."""
 
 
 def unit_named(written: str) -> str | None:
     """The name of a unit as it is written, one that is written in other capitals too."""
-    return UNITS.get(written) or ANY_CASE.get(written.lower())
+    return UNITS.get(written) or (
+        ANY_CASE.get(written.lower()) if written[1:] in (written[1:].lower(), written[1:].upper()) else None
+    )
