@@ -138,7 +138,7 @@ def every(kind: type[OmniError]) -> list[type[OmniError]]:
 def test_every_command_and_option_has_a_line_of_help() -> None:
     from typer.main import get_command
 
-    from omnitts_cli.cli.app import COMMANDS, app_of
+    from omnitts_cli.cli.app import NAMES, app_of
 
     silent: list[str] = []
 
@@ -151,5 +151,5 @@ def test_every_command_and_option_has_a_line_of_help() -> None:
         for name, child in getattr(command, "commands", {}).items():
             look(child, f"{path} {name}")
 
-    look(get_command(app_of(COMMANDS)), "omnitts")
+    look(get_command(app_of(NAMES)), "omnitts")
     assert silent == []

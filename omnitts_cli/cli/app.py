@@ -5,14 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Collection, Iterable
-from importlib import import_module
+from collections.abc import Collection
 from typing import Annotated, Any
 
 import typer
 
-from omnitts_cli.cli.declare import PLAIN, Command, Commands, Refusal, command, in_our_words
-from omnitts_cli.cli.help import COMPLETING, TOPICS, prepare_completion
+from omnitts_cli.cli.commands import NAMES, TOPICS, check, rows_of
+from omnitts_cli.cli.declare import PLAIN, Command, Commands, Refusal, command_of, group, in_our_words
 from omnitts_cli.errors import OmniError, OutputError
 from omnitts_cli.settings import environment
 from omnitts_cli.terminal import signals
@@ -20,46 +19,6 @@ from omnitts_cli.terminal.console import console
 
 NAME = "omnitts"
 BARE = (["-h"], ["--help"], ["-V"], ["--version"])
-COMMANDS = {
-    "say": "Speak text.",
-    "clone": "Speak text in a voice like that of a clip.",
-    "design": "Speak text in a voice made from a description.",
-    "play": "Speak live: standard input as it arrives, a file, or words. Space pauses, q stops.",
-    "ask": "Ask Qwen3-Omni a question; it answers in text or speech.",
-    "batch": "Speak the rows of a manifest into a folder. The same command again continues where it stopped.",
-    "serve": "Serve speech over HTTP: OpenAI's API and a web page.",
-    "voices": "List, preview, save, share and blend voices.",
-    "models": "List, download, verify and remove models.",
-    "codec": "Convert sound to codec codes and back.",
-    "bench": "Measure speed and latency.",
-    "doctor": "Check this machine. Exit code 0 if speech works on any device, else 5.",
-    "config": "Show and change settings.",
-    "completion": "Print the completion script of a shell.",
-    "help": "Show a help page, or list the topics.",
-}
-"""Each is a module of this folder, with a function of that name or, where it has commands of its own, an `app`.
-
-The list of commands shows these lines without importing any of them.
-"""
-
-MODULES = {"play": "say", "completion": "help"}
-"""Commands that share a module."""
-
-WITHOUT_OMNI = {"model": ("tiny, 0.6b, 1.7b, a folder, or hf:ORG/REPO. [tiny]", "NAME|DIR")}  # its voices are fixed
-DESCRIBED = {"style": ("Description of the voice, such as 'a deep, slow man'. [required]", "TEXT")}
-RULES: dict[str, dict[str, Any]] = {
-    "clone": {"typed_only": {"voice"}, "hidden": {"voice"}, "words": WITHOUT_OMNI},
-    "design": {"typed_only": {"voice", "style"}, "hidden": {"voice"}, "words": {**WITHOUT_OMNI, **DESCRIBED}},
-    "play": {"hidden": {"play"}, "words": {"output": ("Also write the sound to this file.", "PATH")}},
-    # settings files have options of these names for speech, not for answers
-    "ask": {
-        "own_only": {"model", "temperature", "top_p", "top_k", "seed"},
-        "typed_only": {"voice", "play", "output", "first_chunk", "chunk"},
-    },
-    "batch": {"absent": {"file", "safe"}},
-    "doctor": {"tolerant": True},
-}
-"""What `declare.command` takes besides the function, for commands that are special."""
 
 
 def show_version(wanted: bool) -> None:
@@ -96,36 +55,41 @@ def root(
 
 
 class Root(Commands):
-    """The commands in the order of COMMANDS."""
+    """The commands in the order of the table."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return [name for name in COMMANDS if name in self.commands]
+        return [name for name in NAMES if name in self.commands]
 
 
-def app_of(names: Iterable[str], *, listed: bool = False) -> typer.Typer:
-    """The app with these commands; if they are only `listed`, their names and lines suffice."""
+def app_of(names: Collection[str], *, listed: bool = False) -> typer.Typer:
+    """The app with these commands of the table; if they are only `listed`, their names and help suffice."""
     # Typer's own options for completion would import pydantic for every command; `omnitts completion` replaces them
     help_option = {"help_option_names": ["-h", "--help"]}
     app = typer.Typer(name=NAME, cls=Root, add_completion=False, context_settings=help_option, **PLAIN)
     app.callback()(root)
-    for name in names:
+    groups: dict[str, typer.Typer] = {}
+    rows = rows_of(names)
+    if not listed:  # nothing of a list will run
+        check(rows)
+    for row in rows:
+        above, _, name = row.name.rpartition(" ")
         if listed:
-            app.command(name, help=COMMANDS[name])(lambda: None)
-            continue
-        module = import_module(f"omnitts_cli.cli.{MODULES.get(name, name)}")
-        if hasattr(module, "app"):
-            app.add_typer(module.app, name=name)
+            if not above:
+                app.command(name, help=row.help)(lambda: None)
+        elif not row.body:
+            groups[name] = group(row)
+            app.add_typer(groups[name], name=name)
         else:
-            body = getattr(module, name)  # help works whatever the settings files say
-            own = body if name == "help" else command(body, section=name, **RULES.get(name, {}))
-            app.command(cls=Command)(own)
+            settings = {"ignore_unknown_options": row.rules.negative_values}
+            add = groups.get(above, app).command(name, cls=Command, help=row.help, context_settings=settings)
+            add(command_of(row))
     return app
 
 
-def asked_for(arguments: list[str]) -> Iterable[str]:
+def asked_for(arguments: list[str]) -> Collection[str]:
     """Only the command that comes first: declaring all of them takes longer than showing its help."""
-    alone = arguments and arguments[0] in COMMANDS and not environment.variable(COMPLETING)
-    return arguments[:1] if alone else COMMANDS
+    alone = arguments and arguments[0] in NAMES and not environment.variable(environment.COMPLETING)
+    return arguments[:1] if alone else NAMES
 
 
 def as_option(arguments: list[str], commands: Collection[str]) -> list[str]:
@@ -139,13 +103,15 @@ def as_option(arguments: list[str], commands: Collection[str]) -> list[str]:
 def run(arguments: list[str]) -> int:
     """One command from its arguments to its exit code."""
     console.reset()
-    arguments = as_option(arguments, COMMANDS)
+    arguments = as_option(arguments, NAMES)
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     console.json, console.debug = "--json" in options, "--debug" in options
     if any(option.startswith("--color") for option in options):
         console.color = color_of(options) or "auto"  # for errors in the options themselves
-    if environment.variable(COMPLETING):
-        prepare_completion()
+    if environment.variable(environment.COMPLETING):
+        from typer._completion_classes import completion_init  # of use to nobody but a shell that asks
+
+        completion_init()
     try:
         return outcome(arguments)
     except signals.Stopped as stopped:  # came while an error message was printed
@@ -165,7 +131,7 @@ def outcome(arguments: list[str]) -> int:
     except signals.PipeClosed:
         return pipe_closed()
     except SystemExit as left:  # Typer exits so after completion, or if the reader of help has gone
-        return int(left.code or 0) if environment.variable(COMPLETING) else pipe_closed()
+        return int(left.code or 0) if environment.variable(environment.COMPLETING) else pipe_closed()
     except Exception as error:
         return ended(error)
 

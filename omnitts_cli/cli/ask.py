@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from omnitts_cli import files
 from omnitts_cli.cli import sound_out
-from omnitts_cli.cli.declare import QuestionWords
 from omnitts_cli.errors import DeviceError, InputError, ModelError, OmniError, UsageError
 from omnitts_cli.settings.commands import Question, Spoken, Thinks
 from omnitts_cli.settings.table import Machine, Messages, Network
@@ -37,19 +36,9 @@ def ask(
     machine: Machine,
     network: Network,
     messages: Messages,
-    words: QuestionWords = None,
+    words: list[str] | None = None,
 ) -> None:
-    """Ask Qwen3-Omni a question; it answers in text or speech.
-
-    \b
-    omnitts ask "Why is the sky blue?" --play
-    omnitts ask "Why is the sky blue?" -v aiden -o answer.wav
-    git diff | omnitts ask "What changed?"
-    omnitts ask --audio question.wav
-    omnitts ask --chat talk.jsonl "And at night?"
-    omnitts ask --lines < questions.txt
-    omnitts ask                                a conversation, at a terminal
-    """
+    """Ask Qwen3-Omni a question; it answers in text or speech."""
     if spoken.audio_device == "list":
         return sound_out.list_speakers()
     refuse_contradictions(question, spoken, words)

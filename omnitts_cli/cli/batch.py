@@ -6,9 +6,7 @@ import sys
 import tempfile
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from omnitts_cli.cli.job import opened_model, settings_for
 from omnitts_cli.errors import PartialError
@@ -29,14 +27,7 @@ SHOWN_BAD = 5
 
 
 def batch(
-    manifest: Annotated[
-        str,
-        typer.Argument(
-            metavar="MANIFEST",
-            show_default=False,
-            help="JSONL, CSV, TSV, Parquet, LJSpeech, lines of text, a folder of texts; - is stdin.",
-        ),
-    ],
+    manifest: str,
     corpus: Corpus,
     checks: Verification,
     text: TextIn,
@@ -46,14 +37,7 @@ def batch(
     network: Network,
     messages: Messages,
 ) -> None:
-    """Speak the rows of a manifest into a folder. The same command again continues where it stopped.
-
-    \b
-    omnitts batch lines.csv -O corpus
-    omnitts batch lines.jsonl -O corpus -m 1.7b --verify asr
-    jq -c '{id, text}' rows.json | omnitts batch - -O corpus
-    omnitts batch lines.csv --check
-    """
+    """Speak the rows of a manifest into a folder. The same command again continues where it stopped."""
     from omnitts_cli.fleet.bucket import is_url
     from omnitts_cli.fleet.job import Job
     from omnitts_cli.fleet.url_job import UrlJob

@@ -8,9 +8,7 @@ import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from omnitts_cli import files
 from omnitts_cli.cli.job import settings_for
@@ -30,12 +28,6 @@ if TYPE_CHECKING:
 SECRET = re.compile(r"""((?:key|token|secret|password)["']?\s*[:=]\s*)("[^"]*"|[^\s,}]+)""", re.IGNORECASE)
 
 
-Subject = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="[ask]", show_default=False, help="ask: measure omnitts ask instead of speech."),
-]
-
-
 def bench(
     load: Load,
     what: What,
@@ -45,18 +37,9 @@ def bench(
     machine: Machine,
     network: Network,
     messages: Messages,
-    subject: Subject = None,
+    subject: list[str] | None = None,
 ) -> None:
-    """Measure speed and latency.
-
-    \b
-    omnitts bench                              1, 4 and 10 requests at a time
-    omnitts bench -c 1,8,64 --save new.json --compare old.json
-    omnitts bench --rate 10 --duration 60      open loop
-    omnitts bench --url http://localhost:8000  a server with OpenAI's API
-    omnitts bench ask -c 1,32                  answers in text
-    omnitts bench ask --spoken                 answers in text and speech
-    """
+    """Measure speed and latency."""
     if subject:
         return bench_ask(subject, load, what, server, answer, lengths, machine, network, messages)
     if lengths != Lengths():

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from omnitts_cli.audio.magic import is_recording
 from omnitts_cli.cli import sound_out
-from omnitts_cli.cli.declare import Words
 from omnitts_cli.cli.job import Job
 from omnitts_cli.errors import InputError, UsageError
 from omnitts_cli.settings.commands import Clip
@@ -34,15 +33,9 @@ def clone(
     intent: Intent,
     network: Network,
     messages: Messages,
-    words: Words = None,
+    words: list[str] | None = None,
 ) -> None:
-    """Speak text in a voice like that of a clip.
-
-    \b
-    omnitts clone -r me.wav "Good morning"
-    omnitts clone -r me.wav --ref-text "what I said" "Good morning" -o hi.wav
-    omnitts clone -r me.wav "Good morning" --save-voice me
-    """
+    """Speak text in a voice like that of a clip."""
     from omnitts_cli.cli.text_in import as_meant
 
     words, text = as_meant(words, text)

@@ -8,12 +8,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
-
-import typer
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from omnitts_cli.audio.magic import is_recording
-from omnitts_cli.cli.declare import Command, command, group
 from omnitts_cli.cli.job import opened_model
 from omnitts_cli.cli.sound_out import (
     SideFile,
@@ -35,21 +32,12 @@ if TYPE_CHECKING:
 
     from omnitts_cli.engine.engine import Engine
 
-app = group("Convert sound to codec codes and back.")
-
 LARGEST_BYTES = 2**30
 CHUNK = 32  # frames decoded at once
 
-Sound = Annotated[str, typer.Argument(metavar="SOUND", help="wav, flac, mp3, ogg or opus; - is stdin.")]
-Target = Annotated[
-    str | None, typer.Argument(metavar="[SOUND]", show_default=False, help="Sound file to write, as with -o.")
-]
-CodesOut = Annotated[str, typer.Argument(metavar="CODES", help="Safetensors file to write; - is stdout.")]
-CodesIn = Annotated[str, typer.Argument(metavar="CODES", help="Safetensors file with the tensor `codes`; - is stdin.")]
-
 
 def encode(
-    sound: Sound, file: CodesOut, model: Model, machine: Machine, intent: Intent, network: Network, messages: Messages
+    sound: str, file: str, model: Model, machine: Machine, intent: Intent, network: Network, messages: Messages
 ) -> None:
     """Encode sound to codec codes."""
     from omnitts_cli.audio.encode import SUFFIXES
@@ -78,14 +66,14 @@ def encode(
 
 
 def decode(
-    file: CodesIn,
+    file: str,
     model: Model,
     output: Output,
     machine: Machine,
     intent: Intent,
     network: Network,
     messages: Messages,
-    sound: Target = None,
+    sound: str | None = None,
 ) -> None:
     """Decode codec codes to sound."""
     if sound is not None:
@@ -117,10 +105,6 @@ def decode(
     if stage.named:
         console.result(str(stage.path))
     console.record(status="ok", output=stage.shown, frames=len(frames), audio_s=round(samples / facts.sample_rate, 3))
-
-
-for body in (encode, decode):
-    app.command(cls=Command)(command(body))
 
 
 def at_rate(sound: np.ndarray, rate: int, wanted: int) -> np.ndarray:

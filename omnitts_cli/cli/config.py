@@ -3,39 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from omnitts_cli.audio.outlet import make_folder
-from omnitts_cli.cli.declare import Command, command, group, warn
+from omnitts_cli.cli.commands import Command, rows_of
+from omnitts_cli.cli.complete import embedded_voices
+from omnitts_cli.cli.run import warn
 from omnitts_cli.errors import DeviceError, InputError, SettingsError, UsageError
 from omnitts_cli.settings import environment
+from omnitts_cli.settings.file import SECTIONS
 from omnitts_cli.settings.setting import Field, fields_of, nearest
 from omnitts_cli.settings.table import SHARED, Messages
 from omnitts_cli.terminal.console import console
 
 MOVED = "XDG_CONFIG_HOME=DIR   keeps settings elsewhere"
 
-app = group("Show and change settings.")
-
-
-def key_names(incomplete: str) -> list[str]:
-    return [name for name in map(key, all_fields()) if name.startswith(incomplete)]
-
-
-Key = Annotated[
-    str,
-    typer.Argument(metavar="KEY", help="The long name of an option, as in 'sentence-gap'.", autocompletion=key_names),
-]
-Value = Annotated[str, typer.Argument(metavar="VALUE", help="New value.")]
-
 
 def path(messages: Messages) -> None:
-    """Print the path of the file that `set` writes.
-
-    On a terminal, also the other files that are read, strongest first; --json lists all.
-    """
+    """Prints the path of the file that `set` writes; on a terminal and with --json also the others that are read."""
     from omnitts_cli.settings import layers
 
     target = user_file()
@@ -46,17 +31,8 @@ def path(messages: Messages) -> None:
     console.result(str(target))
 
 
-def show(
-    messages: Messages,
-    every: Annotated[bool, typer.Option("--all", help="Also show settings that have their default value.")] = False,
-    origin: Annotated[
-        bool, typer.Option("--origin", help="Show where each value comes from, and which files are read.")
-    ] = False,
-) -> None:
-    """Print the settings that differ from their defaults.
-
-    The model and the voice are always shown. `omnitts help settings` explains files and environment variables.
-    """
+def show(messages: Messages, every: bool = False, origin: bool = False) -> None:
+    """Prints the settings that differ from their defaults, and always the model and the voice."""
     from omnitts_cli.settings.layers import Layers
 
     fields = all_fields()
@@ -74,7 +50,7 @@ def show(
         tell_of_files()
 
 
-def get(messages: Messages, name: Key) -> None:
+def get(messages: Messages, name: str) -> None:
     """Print one setting as it would be used."""
     from omnitts_cli.settings.layers import Layers
 
@@ -86,7 +62,7 @@ def get(messages: Messages, name: Key) -> None:
     console.record(status="ok", key=key(field), value=value, origin=source)
 
 
-def set(messages: Messages, name: Key, value: Value) -> None:
+def set(messages: Messages, name: str, value: str) -> None:
     """Write one setting to your settings file."""
     from omnitts_cli.settings.edit import with_key, without_key
 
@@ -103,7 +79,7 @@ def set(messages: Messages, name: Key, value: Value) -> None:
     console.record(status="ok", path=str(target), key=name, value=read)
 
 
-def unset(messages: Messages, name: Key) -> None:
+def unset(messages: Messages, name: str) -> None:
     """Remove one setting from your settings file, even a misspelt one."""
     from omnitts_cli.settings.edit import without_key
 
@@ -152,11 +128,6 @@ def edit(messages: Messages) -> None:
     console.record(status="ok", path=str(target))
 
 
-for body in (path, show, get, set, unset, edit):
-    signed = {"ignore_unknown_options": body is set}  # -6 is a value, not an option
-    app.command(cls=Command, context_settings=signed)(command(body, tolerant=True))
-
-
 def warn_of_stronger(field: Field, target: Path) -> None:
     """Warns if a stronger source overrides the user's file."""
     from omnitts_cli.settings.layers import Layers, places
@@ -184,8 +155,6 @@ def of_project(place: Path) -> str:
 
 def resolved(field: Field, layers: Any) -> str | None:
     """The effective default of the model and the voice."""
-    from omnitts_cli.cli.help import embedded_voices
-
     if field.name == "model":
         return environment.EMBEDDED
     model = layers.origin(next(one for one in all_fields() if one.name == "model"))[0]
@@ -228,18 +197,14 @@ def find(name: str) -> Field:
 
 def sections_with(name: str) -> list[str]:
     """The commands that have this option; each has a table in settings files."""
-    from typer.main import get_command
+    wanted = name.replace("-", "_")
 
-    from omnitts_cli.cli.app import app_of
-    from omnitts_cli.settings.file import SECTIONS
+    def has(row: Command) -> bool:
+        own = any(one.name == wanted for one in row.own)
+        settings = [field for group in row.fields.values() for field in group]
+        return own or any(one.name == wanted or f"--{name}" in one.setting.spellings for one in settings)
 
-    def has(found: Any) -> bool:
-        below = getattr(found, "commands", {}).values()
-        own = any(one.name == name.replace("-", "_") or f"--{name}" in one.opts for one in found.params)
-        return own or any(map(has, below))
-
-    commands = get_command(app_of(SECTIONS)).commands  # type: ignore[attr-defined]
-    return [section for section in SECTIONS if has(commands[section])]
+    return [section for section in SECTIONS if any(map(has, rows_of([section])))]
 
 
 def shown(value: Any) -> str:

@@ -1,8 +1,6 @@
-"""How a command is declared: groups of settings become Typer options; parser errors become UsageError.
+"""How a row of the table becomes a command of Typer's, with two kinds of help; parser errors become UsageError.
 
-`command` turns a function whose parameters are groups of settings into one that Typer accepts, with one parameter per
-option. Typer passes text, and the setting's Kind parses it; values from the environment, files and presets go through
-the same Kind.
+Typer passes what was typed as text, and cli/run.py makes values of it.
 """
 
 from __future__ import annotations
@@ -11,24 +9,18 @@ import functools
 import inspect
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import is_dataclass
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Optional, get_type_hints
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, Optional
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from omnitts_cli.cli.help import CHOICES
-from omnitts_cli.errors import ModelError, OmniError, UsageError, VoiceError
-from omnitts_cli.settings.setting import SWITCH, Field, fields_of, nearest
-from omnitts_cli.settings.table import Messages
+from omnitts_cli.cli.commands import Argument, Option, load
+from omnitts_cli.cli.commands import Command as Row
+from omnitts_cli.errors import UsageError
+from omnitts_cli.settings.setting import SWITCH, Field, nearest
 from omnitts_cli.terminal.console import console
-from omnitts_cli.terminal.signals import PipeClosed
 from omnitts_cli.terminal.usage import RARE, help_text
-
-if TYPE_CHECKING:
-    from omnitts_cli.settings.layers import Layers
 
 # The parser's exceptions are in a private module; this is their public base class.
 Refusal: type[BaseException] = typer.BadParameter.__bases__[0]
@@ -83,14 +75,6 @@ SAME = {"delete": "rm", "remove": "rm", "add": "save", "create": "save", "downlo
 
 VERBS = ("tts", "speak", "talk", "read", "generate", "synthesize", "synthesise", "run")
 """Words typed instead of `say`; what follows them is the text."""
-
-
-def words_of(what: str) -> Any:
-    return typer.Argument(metavar="TEXT", show_default=False, help=f"{what}; -- first if it begins with a dash.")
-
-
-Words = Annotated[list[str] | None, words_of("Text to speak")]
-QuestionWords = Annotated[list[str] | None, words_of("Your question")]
 
 
 PLAIN: dict[str, Any] = {"no_args_is_help": False, "pretty_exceptions_enable": False, "rich_markup_mode": None}
@@ -222,14 +206,40 @@ def as_other_tools(option: str, given: list[str]) -> str | None:
     return f"--wpm {value}" if value.isdecimal() else f'omnitts clone -r {shlex.quote(value or "CLIP")} "text"'
 
 
-def group(help: str) -> typer.Typer:
-    """A Typer app with our parser, without rich and tracebacks, for speed."""
-    return typer.Typer(cls=Commands, help=help, **PLAIN)
+def group(row: Row) -> typer.Typer:
+    """A Typer app for the commands below a row, with our parser."""
+    return typer.Typer(cls=Commands, help=row.help, **PLAIN)
+
+
+COMPLETE = {"models": "model_names", "voices": "voice_names", "presets": "preset_names"}
+"""The function of cli/complete.py for a setting, by its `complete`."""
+
+
+def completion(name: str) -> Callable[[str], list[str]] | None:
+    """A function of cli/complete.py, which is imported when a shell asks."""
+    return (lambda incomplete: load(f"cli.complete:{name}")(incomplete)) if name else None
+
+
+def own_parameter(own: Argument | Option) -> inspect.Parameter:
+    """What Typer sees of an argument or option that is in no group."""
+    base: Any = str
+    default: Any = own.default
+    if isinstance(own, Argument):
+        base = list[str] if own.many else str
+        info = typer.Argument(metavar=own.metavar, help=own.help, autocompletion=completion(own.complete))
+        default = inspect.Parameter.empty if own.required else default
+    elif own.metavar:
+        info = typer.Option(*own.flags.split(), metavar=own.metavar, help=own.help)
+    else:
+        base, default = bool, False
+        info = typer.Option(*own.flags.split(), help=own.help)
+    annotation: Any = Annotated[base if default is not None else Optional[base], info]  # noqa: UP045
+    return inspect.Parameter(own.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 @functools.cache
 def parameter(field: Field, hidden: bool = False, words: tuple[str, str] | None = None) -> inspect.Parameter:
-    """The parameter that Typer sees. None means not given. `words`: other help and another metavar."""
+    """What Typer sees of a setting. None means not given. `words`: other help and another metavar."""
     setting, default = field.setting, field.default
     base = bool if setting.kind is SWITCH else list[str] if setting.many else str
     has_default = not (default is None or isinstance(default, bool) or default in ("", ()))
@@ -246,7 +256,7 @@ def parameter(field: Field, hidden: bool = False, words: tuple[str, str] | None 
         metavar=None if setting.kind is SWITCH else takes,
         show_default=False,
         hidden=hidden,
-        autocompletion=CHOICES.get(setting.complete) or (choices if setting.kind.choices else None),
+        autocompletion=completion(COMPLETE.get(setting.complete, "")) or (choices if setting.kind.choices else None),
         rich_help_panel=f"{setting.group}{'' if setting.main else RARE}",
     )
     annotation = Annotated[Optional[base], option]  # type: ignore[valid-type] # noqa: UP045
@@ -271,101 +281,17 @@ HELP_ALL = inspect.Parameter(
 )
 
 
-def configure_console(messages: Messages) -> None:
-    """Applies the message options to the console."""
-    if messages.quiet and messages.verbose:
-        raise UsageError("use either -q or --verbose, not both", hint="leave one of them out")
-    console.configure(messages)
+def command_of(row: Row) -> Callable[..., None]:
+    """The function that Typer calls for a row. Typer reads options from a signature, which is drawn from the row."""
+    own = [own_parameter(one) for one in row.own]
+    settings = [field for group in row.fields.values() for field in group]
+    rules = row.rules
+    of_groups = [parameter(one, one.name in rules.hidden, rules.words.get(one.name)) for one in settings]
+    parameters = [*own, *of_groups, *([HELP_ALL] if settings else [])]
 
+    def called(help_all: bool = False, **typed: Any) -> None:
+        load("cli.run:run")(row, typed)  # not before a command starts: help needs none of it
 
-def warn(layers: Layers) -> None:
-    """Warns about unknown variables and unusable files."""
-    from omnitts_cli.settings.layers import unknown_variables
-
-    for name, hint in unknown_variables(layers):
-        console.warning(f"unknown setting {name}", hint=hint)
-    for error in layers.broken:
-        console.warning(f"{error.message}; its settings are ignored", cause=error.cause, hint=error.hint)
-
-
-def refuse_idle(options: list[Field], layers: Layers) -> None:
-    """Refuses a typed option that has no effect without another. In a settings file it is allowed."""
-    known = {option: field for field in options for option in field.setting.spellings}
-
-    def given(need: str) -> bool:
-        option, _, wanted = need.partition(" ")
-        value, _ = layers.origin(known[option])
-        return value == wanted if wanted else value not in (None, False)
-
-    for field in options:
-        needs = [need for need in field.setting.needs if need.split()[0] in known]
-        value, origin = layers.origin(field)
-        if needs and origin == "typed" and not any(map(given, needs)):
-            option = field.setting.option_for(value)
-            typed = [need if " " in need else f"{need} {known[need].setting.metavar}".rstrip() for need in needs]
-            without = f"{option} has no effect without {' or '.join(needs)}"
-            raise UsageError(without, hint="   or   ".join(typed))
-
-
-def with_origin(error: OmniError, layers: Layers, options: Iterable[Field]) -> OmniError:
-    """The error; if the voice or model in it was not typed, it says where it is set."""
-    from omnitts_cli.settings.layers import set_in
-
-    for field in options:
-        value, origin = layers.origin(field) if field.name in ("voice", "model") else (None, "typed")
-        if origin not in ("typed", "default") and value and f"'{value}'" in error.message:
-            error.message += set_in(origin)
-    return error
-
-
-def command(
-    body: Callable[..., None],
-    typed_only: Collection[str] = (),
-    *,
-    absent: Collection[str] = (),
-    hidden: Collection[str] = (),
-    own_only: Collection[str] = (),
-    words: Mapping[str, tuple[str, str]] = MappingProxyType({}),
-    tolerant: bool = False,
-    section: str = "",
-) -> Callable[..., None]:
-    """The function that Typer calls for `body`. Options in `typed_only` count only when they are typed: a voice in a
-    settings file is for `say`, not against `clone`. The command does not have the options in `absent`; they keep their
-    defaults. Those in `hidden` are not in its help. `words` replaces the help and the metavar of an option. Options in
-    `own_only` count only when they are typed or in the command's own table of a settings file. A `tolerant` command
-    works although a settings file is broken.
-    """
-    hints = get_type_hints(body, include_extras=True)
-    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
-    fields = {name: [f for f in fields_of(group) if f.name not in absent] for name, group in groups.items()}
-    options = [field for group in fields.values() for field in group]
-    section = section or body.__module__.rpartition(".")[2]
-
-    def run(help_all: bool, **typed: Any) -> None:
-        from omnitts_cli.settings.layers import Layers  # here a command starts; help needs none of it
-
-        layers = Layers(section, {f.name: f.typed(typed.pop(f.name)) for f in options}, options, tolerant, own_only)
-        without = {*typed_only, "file"} if typed.get("words") else typed_only  # typed words are the text
-        built = {
-            name: group(**{f.name: layers.value(f, typed_only=f.name in without) for f in fields[name]})
-            for name, group in groups.items()
-        }
-        if "messages" in built:
-            configure_console(built["messages"])
-        warn(layers)
-        refuse_idle(options, layers)
-        console.stdout.claim()
-        try:
-            body(**typed, **built)
-        except (VoiceError, ModelError, UsageError) as error:
-            raise with_origin(error, layers, options) from None
-        except BrokenPipeError:
-            raise PipeClosed from None  # Typer would turn it into exit code 1
-
-    own = [p for p in inspect.signature(body, eval_str=True).parameters.values() if p.name not in groups]
-    own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
-    parameters = [*own, *[parameter(field, field.name in hidden, words.get(field.name)) for field in options], HELP_ALL]
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in parameters}
-    run.__name__, run.__doc__, run.__module__ = body.__name__, body.__doc__, body.__module__
-    return run
+    called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {one.name: one.annotation for one in parameters}
+    return called

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from omnitts_cli.cli import clone, sound_out
-from omnitts_cli.cli.declare import Words
 from omnitts_cli.cli.job import Job, opened_model
 from omnitts_cli.errors import UsageError
 from omnitts_cli.settings.commands import Clip, Takes
@@ -27,14 +26,9 @@ def design(
     intent: Intent,
     network: Network,
     messages: Messages,
-    words: Words = None,
+    words: list[str] | None = None,
 ) -> None:
-    """Speak text in a voice made from a description.
-
-    \b
-    omnitts design -i "an elderly storyteller" "Once upon a time" -o tale.wav
-    omnitts design -i "bright and quick" "Good morning" --candidates 3 -O takes
-    """
+    """Speak text in a voice made from a description."""
     refuse_contradictions(takes, text, speech, output, words)
     outputs = tuple(outputs_of(takes, output))
     job = Job(

@@ -35,12 +35,7 @@ class Check:
 
 
 def doctor(machine: Machine, network: Network, messages: Messages) -> None:
-    """Check this machine. Exit code 0 if speech works on any device, else 5.
-
-    \b
-    omnitts doctor
-    omnitts doctor --json | jq '.checks[]|select(.status!="ok")'
-    """
+    """Check this machine. Exit code 0 if speech works on any device, else 5."""
     found = []
     for check in all_of(machine, network):
         found.append(check)

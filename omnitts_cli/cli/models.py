@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from omnitts_cli.cli.declare import Command, command, group
-from omnitts_cli.cli.help import hub_names
 from omnitts_cli.errors import ModelError
 from omnitts_cli.settings.setting import readable_size
 from omnitts_cli.settings.table import Messages, Network
@@ -19,16 +15,8 @@ from omnitts_cli.terminal.signals import Stopped
 if TYPE_CHECKING:
     from omnitts_cli.weights.fetch import Progress as Fetched
 
-app = group("List, download, verify and remove models.")
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="0.6b, 1.7b-base, hf:ORG/REPO ...", autocompletion=hub_names)]
-Yes = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask for confirmation.")]
-
-
-def list_(
-    messages: Messages,
-    remote: Annotated[bool, typer.Option("--remote", help="Also list models that can be downloaded.")] = False,
-) -> None:
+def list_(messages: Messages, remote: bool = False) -> None:
     """List models with size and location."""
     from omnitts_cli.weights import store
     from omnitts_cli.weights.released import ALIASES, RELEASED
@@ -54,17 +42,12 @@ def list_(
 
 
 def pull(
-    name: Name,
+    name: str,
     messages: Messages,
     network: Network,
-    revision: Annotated[
-        str | None, typer.Option("--revision", metavar="REV", help="Use this revision instead of the pinned one.")
-    ] = None,
-    mirror: Annotated[str | None, typer.Option("--mirror", metavar="URL", help="Hub mirror URL.")] = None,
-    with_thinker: Annotated[
-        bool,
-        typer.Option("--with-thinker", help="Also the thinker of omni, for omnitts ask (66 GiB instead of 12 GiB)."),
-    ] = False,
+    revision: str | None = None,
+    mirror: str | None = None,
+    with_thinker: bool = False,
 ) -> None:
     """Download a model. Files that are already here are kept."""
     from omnitts_cli.weights import store
@@ -84,7 +67,7 @@ def pull(
     console.record(status="ok", name=found.name, folder=str(found.folder), revision=found.revision)
 
 
-def path(name: Name, messages: Messages) -> None:
+def path(name: str, messages: Messages) -> None:
     """Print the folder of a model."""
     from omnitts_cli.weights import store
 
@@ -93,10 +76,7 @@ def path(name: Name, messages: Messages) -> None:
     console.record(status="ok", name=name, folder=str(folder))
 
 
-def verify(
-    messages: Messages,
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A model; all, if left out.")] = None,
-) -> None:
+def verify(messages: Messages, name: str | None = None) -> None:
     """Check every file of a model against its SHA-256."""
     from omnitts_cli.weights import store
     from omnitts_cli.weights import verify as verifying
@@ -115,7 +95,7 @@ def verify(
         raise problems[-1]
 
 
-def rm(name: Name, messages: Messages, yes: Yes = False) -> None:
+def rm(name: str, messages: Messages, yes: bool = False) -> None:
     """Remove a downloaded model, or with NAME/q8 what was made of it."""
     from omnitts_cli.weights import store
 
@@ -130,11 +110,6 @@ def rm(name: Name, messages: Messages, yes: Yes = False) -> None:
     store.rm(name)
     console.note(f"removed {name}, {readable_size(weight)}")
     console.record(status="ok", name=name, bytes=weight)
-
-
-app.command("list", cls=Command)(command(list_))
-for body in (pull, path, verify, rm):
-    app.command(cls=Command)(command(body))
 
 
 def tell(progress: Progress, news: Fetched) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omnitts_cli.cli import sound_out
-from omnitts_cli.cli.declare import Words
 from omnitts_cli.cli.job import Job, opened_model, settings_for
 from omnitts_cli.cli.sound_out import folder_for_sound
 from omnitts_cli.errors import UsageError
@@ -46,17 +45,9 @@ def say(
     messages: Messages,
     folder: Folder = NO_FOLDER,
     book: Book = NO_BOOK,
-    words: Words = None,
+    words: list[str] | None = None,
 ) -> None:
-    """Speak text.
-
-    \b
-    omnitts say "Hello there"
-    git log --oneline -5 | omnitts say --play
-    omnitts say -f book.epub -o book.m4b
-    omnitts say -f one.txt -f two.txt -O sounds
-    cat book.txt | omnitts say -o - -F flac | ffmpeg -i - book.opus
-    """
+    """Speak text."""
     if is_book(text, output, folder, book):
         return BookCommand(words, text, speech, output, machine, network, messages, book).run(folder)
     if folder.output_dir is None:
@@ -122,15 +113,9 @@ def play(
     intent: Intent,
     network: Network,
     messages: Messages,
-    words: Words = None,
+    words: list[str] | None = None,
 ) -> None:
-    """Speak live: standard input as it arrives, a file, or words. Space pauses, q stops.
-
-    \b
-    tail -f app.log | grep --line-buffered ERROR | omnitts play
-    omnitts play -f book.txt
-    some-language-model | omnitts play --live
-    """
+    """Speak live: standard input as it arrives, a file, or words. Space pauses, q stops."""
     if output.audio_device == "list":
         return sound_out.list_speakers()
     if output.play is False:

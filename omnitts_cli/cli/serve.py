@@ -30,14 +30,7 @@ REQUIRED = {
 
 
 def serve(serving: Serving, machine: Machine, network: Network, messages: Messages) -> None:
-    """Serve speech over HTTP: OpenAI's API and a web page.
-
-    \b
-    omnitts serve
-    omnitts serve -m 1.7b --port 8080
-    curl localhost:8000/v1/audio/speech -H 'Content-Type: application/json' \\
-         -d '{"input": "Hello"}' -o hello.mp3
-    """
+    """Serve speech over HTTP: OpenAI's API and a web page."""
     require()
     from omnitts_cli.server import listen, run
     from omnitts_cli.server.engines import Engines

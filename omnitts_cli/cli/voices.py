@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from omnitts_cli.audio.magic import is_recording
 from omnitts_cli.cli import clone
-from omnitts_cli.cli.declare import Command, command, group
-from omnitts_cli.cli.help import voice_names
 from omnitts_cli.cli.job import opened_model
 from omnitts_cli.errors import InputError, ModelError, UsageError
 from omnitts_cli.settings.commands import SavedClip
@@ -24,32 +20,8 @@ from omnitts_cli.text.language import LANGUAGES, language_code
 if TYPE_CHECKING:
     from omnitts_cli.families.common.family import Family
 
-app = group("List, preview, save, share and blend voices.")
 
-
-def saved_names(incomplete: str) -> list[str]:
-    return [name for name in voice_files.names() if name.startswith(incomplete)]
-
-
-Name = Annotated[str, typer.Argument(metavar="NAME", help="A saved voice.", autocompletion=saved_names)]
-AnyName = Annotated[
-    str, typer.Argument(metavar="NAME", help="A saved voice, or a voice of the model.", autocompletion=voice_names)
-]
-NewName = Annotated[str, typer.Argument(metavar="NAME", help="Name for the voice.")]
-Yes = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask for confirmation.")]
-
-SAMPLE = "The kettle is on, the bread is still warm from the oven, and it has been raining all morning."
-
-
-def list_(
-    messages: Messages,
-    model: Annotated[
-        str, typer.Option("-m", "--model", metavar="NAME", help="Also list the voices of this model.")
-    ] = "",
-    language: Annotated[
-        str, typer.Option("-l", "--language", "--lang", metavar="CODE", help="Only voices of this language.")
-    ] = "",
-) -> None:
+def list_(messages: Messages, model: str = "", language: str = "") -> None:
     """List saved voices and the voices of the model."""
     code = language_code(language) if language else None
     rows, saved = [], voice_files.names()
@@ -73,7 +45,7 @@ def list_(
         console.note('no voices yet\n  try: omnitts clone -r me.wav --save-voice me "Good morning"')
 
 
-def show(name: AnyName, messages: Messages) -> None:
+def show(name: str, messages: Messages) -> None:
     """Show details of a voice."""
     if name not in voice_files.names():
         for known, words, of in speakers(""):
@@ -98,14 +70,14 @@ def show(name: AnyName, messages: Messages) -> None:
 
 
 def preview(
-    name: AnyName,
+    name: str,
     speech: Speech,
     output: Results,
     machine: Machine,
     intent: Intent,
     network: Network,
     messages: Messages,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="Text to speak.")] = SAMPLE,
+    text: str,
 ) -> None:
     """Speak a sample sentence in a voice."""
     from dataclasses import replace
@@ -116,7 +88,7 @@ def preview(
 
 
 def save(
-    name: NewName, clip: SavedClip, model: Model, machine: Machine, intent: Intent, network: Network, messages: Messages
+    name: str, clip: SavedClip, model: Model, machine: Machine, intent: Intent, network: Network, messages: Messages
 ) -> None:
     """Save the voice of a clip."""
     from dataclasses import replace
@@ -130,7 +102,7 @@ def save(
     console.record(status="ok", name=name, file=str(voice_files.find(name)))
 
 
-def rm(name: Name, messages: Messages, yes: Yes = False) -> None:
+def rm(name: str, messages: Messages, yes: bool = False) -> None:
     """Remove a saved voice."""
     path = saved_file(name, "be removed", "omnitts voices list   shows the saved voices, which can be removed")
     if not yes and not messages.no_input and console.asks() and not console.confirm(f"remove voice {name}?"):
@@ -140,9 +112,7 @@ def rm(name: Name, messages: Messages, yes: Yes = False) -> None:
     console.record(status="ok", name=name)
 
 
-def export(
-    name: Name, file: Annotated[str, typer.Argument(metavar=f"FILE{SUFFIX}", help="File to write.")], messages: Messages
-) -> None:
+def export(name: str, file: str, messages: Messages) -> None:
     """Export a saved voice to a file."""
     copy = f"omnitts voices blend my-{name} {name}:1 {name}:1 -m {EMBEDDED}   saves a copy, which can be exported"
     voice = voice_files.read(saved_file(name, "be exported", copy))
@@ -157,9 +127,7 @@ def export(
     console.record(status="ok", name=name, file=file)
 
 
-def rename(
-    name: Name, new: Annotated[str, typer.Argument(metavar="NEW", help="Its new name.")], messages: Messages
-) -> None:
+def rename(name: str, new: str, messages: Messages) -> None:
     """Give a saved voice another name."""
     copy = f"omnitts voices blend {new} {name}:1 {name}:1 -m {EMBEDDED}   saves a copy with that name"
     voice = voice_files.read(path := saved_file(name, "be renamed", copy))
@@ -188,11 +156,7 @@ def warn_of_namesake(name: str, undo: str) -> None:
             clone.warn_of_namesake(model, name, undo)
 
 
-def import_(
-    file: Annotated[str, typer.Argument(metavar=f"FILE{SUFFIX}", help="A voice file.")],
-    messages: Messages,
-    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name to save it under.")] = None,
-) -> None:
+def import_(file: str, messages: Messages, name: str | None = None) -> None:
     """Import a voice file."""
     if is_recording(Path(file)):
         raise InputError(
@@ -208,11 +172,8 @@ def import_(
 
 
 def blend(
-    name: NewName,
-    parts: Annotated[
-        list[str],
-        typer.Argument(metavar="A[:60] B[:40]", help="Voices and their weights; without weights, equal parts."),
-    ],
+    name: str,
+    parts: list[str],
     model: Model,
     machine: Machine,
     network: Network,
@@ -241,12 +202,6 @@ def blend(
     warn_of_namesake(name, f"omnitts voices rm {name}")
     console.note(f"saved voice '{name}' to {path}")
     console.record(status="ok", name=name, file=str(path))
-
-
-app.command("list", cls=Command)(command(list_, tolerant=True))
-for body in (show, preview, save, blend, rename, rm, export):
-    app.command(cls=Command)(command(body, absent={"voice", "save_voice"}))  # the argument NAME is the voice
-app.command("import", cls=Command)(command(import_))
 
 
 def may_speak(about: dict[str, str], language: str) -> bool:

@@ -38,6 +38,8 @@ FOREIGN = (
 SECRET = ("HF_TOKEN", API_KEY)
 NATIVE = "OMNITTS_NATIVE"
 """0 disables the compiled CPU library, for comparisons."""
+COMPLETING = "_OMNITTS_COMPLETE"
+"""Set by the scripts of `omnitts completion` when a shell asks."""
 SWITCHES = ("config", "native", "api_key", "trusted_hub")
 """Variables of ours that are not options: OMNITTS_CONFIG, OMNITTS_NATIVE, OMNITTS_API_KEY, OMNITTS_TRUSTED_HUB."""
 

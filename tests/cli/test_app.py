@@ -15,8 +15,8 @@ from command import Omnitts, Started
 from patience import LONG_S
 
 from omnitts_cli.cli import app
-from omnitts_cli.cli.help import COMPLETING
 from omnitts_cli.errors import OmniError
+from omnitts_cli.settings.environment import COMPLETING
 
 PYTHON = [sys.executable, "-m", "omnitts_cli"]
 
@@ -74,9 +74,9 @@ def test_help_is_instant_and_imports_nothing_heavy(command: list[str], compiled:
 def test_a_command_is_declared_alone_and_all_of_them_where_none_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(app.asked_for(["say", "clone"])) == ["say"]
     for arguments in ([], ["--help"], ["sya"], ["-V", "say"]):
-        assert tuple(app.asked_for(arguments)) == tuple(app.COMMANDS)
+        assert tuple(app.asked_for(arguments)) == tuple(app.NAMES)
     monkeypatch.setenv(COMPLETING, "complete_bash")  # a shell asks for what could stand there
-    assert tuple(app.asked_for(["say"])) == tuple(app.COMMANDS)
+    assert tuple(app.asked_for(["say"])) == tuple(app.NAMES)
 
 
 def test_help_fits_a_narrow_or_dumb_terminal(compiled: Path) -> None:

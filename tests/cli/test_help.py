@@ -14,7 +14,7 @@ from command import Omnitts
 from typer.main import get_command
 
 from omnitts_cli.cli import help
-from omnitts_cli.cli.app import COMMANDS, app_of
+from omnitts_cli.cli.app import NAMES, app_of
 
 HOUSE = Path(__file__).parent.parent.parent
 PAGES = {path.stem: path.read_text("utf-8") for path in help.PAGES.glob("*.md")}
@@ -65,7 +65,7 @@ def test_help_of_a_command_is_its_help_option(omnitts: Omnitts) -> None:
 def test_a_topic_goes_before_a_command_of_that_name(omnitts: Omnitts) -> None:
     assert omnitts("help", "voices").out.startswith(b"voices: ")
     assert b"`omnitts voices --help`".replace(b"`", b"") in omnitts("help", "voices").out
-    for name in set(help.TOPICS) & set(COMMANDS):
+    for name in set(help.TOPICS) & set(NAMES):
         assert f"`omnitts {name} --help`" in PAGES[name]
 
 
@@ -99,7 +99,7 @@ def examples() -> Iterator[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def commands() -> Any:
-    return get_command(app_of(COMMANDS))
+    return get_command(app_of(NAMES))
 
 
 def test_the_examples_name_commands_and_options_that_exist(commands: Any) -> None:
@@ -131,4 +131,4 @@ def test_options_and_pages_that_the_text_names_exist(commands: Any) -> None:
         inline = re.findall(r"`(--[a-z-]+)", text)
         assert set(inline) - known == set(), name
         topics = re.findall(r"omnitts help ([a-z-]+)", text)
-        assert set(topics) <= {*help.TOPICS, *COMMANDS}, name
+        assert set(topics) <= {*help.TOPICS, *NAMES}, name

@@ -72,7 +72,7 @@ def test_an_unknown_shell_is_2(omnitts: Omnitts) -> None:
 def test_completion_knows_saved_voices(omnitts: Omnitts, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import numpy as np
 
-    from omnitts_cli.cli.help import voice_names
+    from omnitts_cli.cli.complete import voice_names
     from omnitts_cli.speech import voice_files
     from omnitts_cli.voices import Cloned
 
@@ -81,6 +81,6 @@ def test_completion_knows_saved_voices(omnitts: Omnitts, home: Path, monkeypatch
 
 
 def test_pull_offers_what_can_be_pulled() -> None:
-    from omnitts_cli.cli.help import hub_names
+    from omnitts_cli.cli.complete import hub_names
 
     assert "1.7b-base" in hub_names("") and "tiny" not in hub_names("")
