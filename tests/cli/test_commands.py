@@ -83,7 +83,7 @@ def test_a_row_without_its_body_is_an_error_at_the_start(
         done = omnitts(*arguments)
         assert done.code == OmniError.exit_code and not done.out
         module, _, name = body.partition(":")
-        assert f"{module.replace('.', '/')}.py" in done.err and f"'{name}'" in done.err and "hint: " in done.err
+        assert f"{module.replace('.', '/')}.py" in done.err and f"'{name}'" in done.err and "commands.py" in done.err
     assert omnitts("doctor", "--help").code == 0, "a command whose row is right runs"
 
 
