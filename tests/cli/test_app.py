@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from importlib import metadata
@@ -14,6 +15,7 @@ import pytest
 from command import Omnitts, Started
 from patience import LONG_S
 
+from omnitts_cli import child
 from omnitts_cli.cli import app
 from omnitts_cli.errors import OmniError
 from omnitts_cli.settings.environment import COMPLETING
@@ -410,3 +412,85 @@ def test_help_offers_only_what_a_command_can_do(omnitts: Omnitts) -> None:
         assert "omni," not in omnitts(command, "--help").out.decode()
     played = omnitts("play", "--help").out.decode()
     assert "-o, --output PATH " in played and "stdout" not in played
+
+
+HOSTILE = [
+    "json.py", "numpy.py", "torch.py", "soundfile.py", "soxr.py", "typer.py", "rich.py", "click.py", "tomllib.py",
+    "sitecustomize.py", "usercustomize.py", "safetensors.py", "platformdirs.py", "tokenizers.py", "sounddevice.py",
+    "huggingface_hub.py", "omnitts_cli.py", "_native.so", "libsndfile.so", "libportaudio.so", "native.so", "pyvenv.cfg",
+    "setup.cfg", "pyproject.toml", ".env", "config.toml", "config.json", "model.safetensors", "vocab.json",
+    "matplotlibrc",
+    "clara", "clara.voice", "henry.voice", "speech", "hi", "-h", "--help", "*", "a\nb", "\udcff", "ffmpeg", "cc", "gcc",
+]  # fmt: skip
+"""Names that something might pick up from the folder in which a command starts."""
+FOLDERS = ["tiny", "0.6b", "presets", "presets_data", "texts_data", "voices", "embedded", "torch", ".omnitts", "hf:org"]
+
+MANY_COMMANDS = """
+import contextlib, io, json, os, sys
+from omnitts_cli.cli.app import run
+home = sys.argv.pop()
+found = []
+for words in json.loads(sys.argv[1]):
+    out = os.path.join(home, "out")
+    with open(out, "w+b") as file:
+        kept = os.dup(1), os.dup(2)
+        os.dup2(file.fileno(), 1), os.dup2(file.fileno(), 2)
+        try:
+            code = run([word.replace("HOME", home) for word in words])
+            sys.stdout.flush(), sys.stderr.flush()
+        finally:
+            os.dup2(kept[0], 1), os.dup2(kept[1], 2)
+        file.seek(0)
+        found.append([words, code, file.read().decode("utf-8", "replace")])
+sys.stdout.write(json.dumps(found))
+"""
+
+CALLS = [
+    ["--version"], ["say", "--help"], ["help", "start"], ["voices", "list"], ["voices", "show", "clara"],
+    ["models", "list"], ["models", "path", "tiny"], ["config", "show"], ["say", "hi", "--dry-run"],
+    ["say", "hi there", "-v", "clara", "-o", "HOME/a.raw", "--seed", "1", "--max-frames", "4", "--via", "off"],
+    ["clone", "-r", "nothing.wav", "hi"], ["say", "-f", "nothing.md"], ["voices", "rm", "nobody"], ["nothing"],
+    ["say", "hi", "-v", "nobody", "--via", "off"], ["batch", "nothing.csv", "-O", "HOME/out-b"],
+    ["batch", "HOME/m.csv", "-O", "HOME/corpus", "--seed", "1", "--max-frames", "4", "--progress", "none", "-q"],
+]  # fmt: skip
+
+
+def test_other_peoples_files_in_the_current_folder_change_nothing(tmp_path: Path) -> None:
+    """Every command behaves as in an empty folder; what would be read from it is refused in words."""
+    results, sounds = [], list[bytes]()
+    for kind in ("empty", "hostile"):
+        folder, home = tmp_path / kind, tmp_path / f"home of {kind}"
+        folder.mkdir()
+        home.mkdir()
+        (home / "m.csv").write_text("id,text\na,Hi.\n")
+        if kind == "hostile":
+            mark = tmp_path / "executed"
+            for name in HOSTILE:
+                path = os.path.join(os.fsencode(folder), os.fsencode(name))
+                with open(path, "w") as file:
+                    file.write(
+                        f"#!/bin/sh\n''':'\ntouch {mark}\nexit 1\n'''\nopen({str(mark)!r}, 'w')\nraise SystemExit(9)\n"
+                    )
+                os.chmod(path, 0o755)
+            for name in FOLDERS:
+                (folder / name).mkdir()
+                (folder / name / "__init__.py").write_text(f"open({str(mark)!r}, 'w')\n")
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "OMNITTS_"))}
+        environment |= {"HOME": str(home), "OMP_NUM_THREADS": "1"}
+        done = subprocess.run(
+            child.python(MANY_COMMANDS, json.dumps(CALLS), str(home)),
+            capture_output=True, text=True, stdin=subprocess.DEVNULL, cwd=folder, env=environment, timeout=LONG_S * 4,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr[-2000:]
+        results.append(
+            [(words, code, text.replace(str(home), "HOME")) for words, code, text in json.loads(done.stdout)]
+        )
+        sound = (home / "a.raw").read_bytes()
+        sounds.append(sound)
+    assert len(sounds[0]) > 100 and sounds[0] == sounds[1]
+    assert not (tmp_path / "executed").exists()
+    for empty, hostile in zip(*results, strict=True):
+        assert hostile[1] == empty[1], (hostile, empty)
+        if "batch" not in hostile[0] and hostile[0] != ["doctor"]:
+            assert re.sub(r"\d+\.?\d*", "0", hostile[2]) == re.sub(r"\d+\.?\d*", "0", empty[2])
+    assert "matplotlibrc" in results[1][-1][2] or results[1][-1][2] == results[0][-1][2]
