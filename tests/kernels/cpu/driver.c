@@ -114,8 +114,8 @@ static int frames(void) {
     Cache cache = cache_of(&talker, SLOTS, FRAMES + 5), turns = cache_of(&predictor, 1, GROUPS);
     const float *inputs[GROUPS - 1];
     for (int g = 0; g < GROUPS - 1; g++) inputs[g] = numbers(CODES * 24, 1, 0);
-    float heads[(GROUPS - 1) * 32 * 24];
-    for (int g = 0; g < GROUPS - 1; g++) memcpy(heads + g * 32 * 24, panels(CODES, 24), 4 * 32 * 24);
+    const void *heads[GROUPS - 1];
+    for (int g = 0; g < GROUPS - 1; g++) heads[g] = panels(CODES, 24);
     Frame f = {&talker,
                &predictor,
                cache,

@@ -168,7 +168,7 @@ def test_it_runs_without_python(name: str, tmp_path: Path) -> None:
         pytest.skip(f"needs {command} {' '.join(run)}")
     if "sanitized" in name and name.split("-")[1] not in library.usable():
         pytest.skip("not of this processor")
-    made, fixed = str(tmp_path / "driver"), ("-std=gnu11", "-ffp-contract=fast", "-DVARIANT=driven")
+    made, fixed = str(tmp_path / "driver"), ("-std=gnu11", "-pthread", "-ffp-contract=fast", "-DVARIANT=driven")
     source = [f"-I{build.FOLDER}", str(Path(__file__).with_name("driver.c")), "-o", made, "-lm"]
     subprocess.run([command, *fixed, *flags, *source], check=True)
     done = subprocess.run([*run, made], capture_output=True, text=True, env={"ASAN_OPTIONS": "detect_leaks=0"})
