@@ -153,3 +153,45 @@ def test_every_command_and_option_has_a_line_of_help() -> None:
 
     look(get_command(app_of(NAMES)), "omnitts")
     assert silent == []
+
+
+LIFE = HOUSE / ".github" / "life-of-a-request.md"
+
+
+def names_of(path: Path) -> set[str]:
+    """What a file of the package defines: functions, classes, values, and `Class.method`."""
+    found: set[str] = set()
+    for node in ast.parse(path.read_text("utf-8")).body:
+        inside = node.body if isinstance(node, ast.ClassDef) else []
+        for one in (node, *inside):
+            owner = f"{node.name}." if isinstance(node, ast.ClassDef) and one is not node else ""
+            if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                found.add(owner + one.name)
+            elif isinstance(one, ast.Assign):
+                found |= {owner + target.id for target in one.targets if isinstance(target, ast.Name)}
+            elif isinstance(one, ast.AnnAssign):
+                found.add(owner + ast.unparse(one.target))
+    return found
+
+
+def test_the_life_of_a_request_names_what_is_there() -> None:
+    text = LIFE.read_text("utf-8")
+    package = HOUSE / "omnitts_cli"
+    files = set(re.findall(r"\b((?:\w+/)+\w+\.py)\b", text)) - {"tests/test_walk.py"}
+    assert len(files) > 25 and [name for name in files if not (package / name).is_file()] == []
+    named = re.findall(r"\b((?:\w+/)*\w+\.py):([\w.]*\w)", text)
+    assert len(named) > 35
+    assert [f"{file}:{name}" for file, name in named if name not in names_of(package / file)] == []
+    # in the drawing, a method without its file is of the class named last, or of one that stands on the page
+    drawing = text.split("```")[1]
+    known = {name for file in files for name in names_of(package / file)}
+    assert [name for name in re.findall(r"\b([A-Z]\w+\.\w+)\b", drawing) if name not in known] == []
+
+
+def test_each_answer_is_a_line_of_the_code() -> None:
+    _, questions = LIFE.read_text("utf-8").split("## Three questions")
+    answers = re.findall(r"^- `((?:\w+/)*\w+\.py)`:\s+`([^`]+)`", questions, re.MULTILINE)
+    assert len(answers) >= 12
+    for file, line in answers:
+        lines = [one.strip() for one in (HOUSE / "omnitts_cli" / file).read_text("utf-8").splitlines()]
+        assert any(one.startswith(line) for one in lines), f"{file}: {line}"
