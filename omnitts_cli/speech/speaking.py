@@ -146,6 +146,7 @@ class Stream:
         if manner.apart:
             self.prepare(1)
         self._admit()
+        self._refuse_nothing()  # before an answer begins
 
     @property
     def seconds(self) -> float:
@@ -258,7 +259,11 @@ class Stream:
                 if self.account.first_sound_s is None and samples.size:
                     self.account.first_sound_s = time.perf_counter() - self.account.began
                 yield Chunk(samples, self.sample_rate, sentence)
-        if self._unsaid and self.complete and not self.account.pieces:
+        self._refuse_nothing()
+
+    def _refuse_nothing(self) -> None:
+        """Raises TextError at the end of a text of which the model could read nothing."""
+        if self._unsaid and self._script.ended and not (self._prepared or self.account.pieces):
             raise TextError(f"nothing to speak: the model can read none of it: '{self._unsaid[:60]}'", hint=HINT)
 
     def take_news(self) -> None:

@@ -14,8 +14,9 @@ import pytest
 from patience import LONG_S
 
 from omnitts_cli.audio.chunk import Chunk, Stopped
-from omnitts_cli.errors import GuardError, InputError
+from omnitts_cli.errors import GuardError, InputError, TextError
 from omnitts_cli.request import Failed, Request
+from omnitts_cli.speech import load
 from omnitts_cli.speech.clip import Clip
 from omnitts_cli.speech.loop import Loop
 from omnitts_cli.speech.script import Written
@@ -249,5 +250,18 @@ def test_an_error_of_the_text_that_is_read_apart() -> None:
         with pytest.raises(InputError, match="no more"):
             while True:
                 list(stream.poll())
+    finally:
+        loop.close()
+
+
+def test_a_text_of_which_nothing_can_be_read_is_refused_before_an_answer_begins() -> None:
+    def nothing(text: str) -> str:
+        return ""
+
+    loop = Loop(load.open_engine("random:toy", threads=1))
+    try:
+        pieces = [Piece("Привет.", 0, 7), Piece("Мир.", 8, 12)]
+        with pytest.raises(TextError, match=r"Привет\."):
+            Stream(loop, 8000, Manner(Request(""), seed=5, read=nothing), Written(iter(pieces), 12))
     finally:
         loop.close()
