@@ -37,13 +37,23 @@ CHUNK = 32  # frames decoded at once
 
 
 def encode(
-    sound: str, file: str, model: Model, machine: Machine, intent: Intent, network: Network, messages: Messages
+    sound: str,
+    model: Model,
+    machine: Machine,
+    intent: Intent,
+    network: Network,
+    messages: Messages,
+    file: str | None = None,
+    output: str | None = None,
 ) -> None:
     """Encode sound to codec codes."""
     from omnitts_cli.audio.encode import SUFFIXES
     from omnitts_cli.audio.read import read_sound
 
-    file = TARGET.read(file)
+    if (file is None) == (output is None):
+        hint = f"omnitts codec encode {sound} -o {file or 'codes.safetensors'}"
+        raise UsageError("name the file for the codes once", hint=hint)
+    file = TARGET.read(file or output or "")
     refuse_same(file, [sound])
     if Path(file).suffix.lower() in SUFFIXES:
         hint = f"omnitts codec encode {sound} {Path(file).with_suffix('.safetensors')}"

@@ -108,6 +108,7 @@ MESSAGES = {"messages": "table:Messages"}
 
 WITHOUT_OMNI = {"model": ("tiny, 0.6b, 1.7b, a folder, or hf:ORG/REPO. [tiny]", "NAME|DIR")}  # its voices are fixed
 DESCRIBED = {"style": ("Description of the voice, such as 'a deep, slow man'. [required]", "TEXT")}
+FORCE = Option("force", "--force", "Also under the name of a voice of the model, which it hides.")
 YES = Option("yes", "-y --yes", "Do not ask for confirmation.")
 
 
@@ -286,7 +287,7 @@ VOICES = (
         "voices save",
         "cli.voices:save",
         "Save the voice of a clip.",
-        (NEW_VOICE,),
+        (NEW_VOICE, FORCE),
         {"clip": "commands:SavedClip", "model": "table:Model", **OPENING},
         NAMED,
     ),
@@ -296,7 +297,8 @@ VOICES = (
         "Blend saved voices, or the model's own, into a new one.",
         (
             NEW_VOICE,
-            Argument("parts", "A[:60] B[:40]", "Voices and their weights; without weights, equal parts.", many=True),
+            Argument("parts", "A:60 B:40", "Voices and their weights; without weights, equal parts.", many=True),
+            FORCE,
         ),
         {"model": "table:Model", "machine": "table:Machine", "network": "table:Network", "messages": "table:Messages"},
     ),
@@ -304,7 +306,7 @@ VOICES = (
         "voices rename",
         "cli.voices:rename",
         "Give a saved voice another name.",
-        (SAVED, Argument("new", "NEW", "Its new name.")),
+        (SAVED, Argument("new", "NEW", "Its new name."), FORCE),
         MESSAGES,
     ),
     Command("voices rm", "cli.voices:rm", "Remove a saved voice.", (SAVED, YES), MESSAGES),
@@ -322,6 +324,7 @@ VOICES = (
         (
             Argument("file", "FILE.voice", "A voice file."),
             Option("name", "--name", "Name to save it under.", "NAME"),
+            FORCE,
         ),
         MESSAGES,
     ),
@@ -379,7 +382,8 @@ CODEC = (
         "Encode sound to codec codes.",
         (
             Argument("sound", "SOUND", "wav, flac, mp3, ogg or opus; - is stdin."),
-            Argument("file", "CODES", "Safetensors file to write; - is stdout."),
+            Argument("file", "[CODES]", "Safetensors file to write, as with -o; - is stdout.", required=False),
+            Option("output", "-o --output", "The same file.", "CODES"),
         ),
         {"model": "table:Model", **OPENING},
     ),

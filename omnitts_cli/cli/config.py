@@ -41,9 +41,10 @@ def show(messages: Messages, every: bool = False, origin: bool = False) -> None:
     rows = []
     for field in fields:
         value, source = layers.origin(field)
-        console.record(status="ok", key=key(field), value=value, origin=source)
+        used = resolved(field, layers) if value is None else value
+        console.record(status="ok", key=key(field), value=used, origin=source)
         if every or source != "default" or field.name in ("model", "voice"):
-            words = shown(value) or resolved(field, layers) or ""
+            words = shown(used) + "   (default)" * (source == "default" and not every and not origin)
             rows.append([key(field), words, source] if origin else [key(field), words])
     console.table(rows + foreign_rows(origin))
     if origin:
@@ -75,8 +76,28 @@ def set(messages: Messages, name: str, value: str) -> None:
         raise type(error)(error.message.removeprefix("--"), hint=f"omnitts config set {name} {example}") from None
     save(target, with_key(without_key(text_of(target), field.former_key), name, toml(read)))
     console.note(f"{name} = {toml(read)}   in {target}")
+    if name == "voice":
+        warn_of_unknown(str(read))
     warn_of_stronger(field, target)
     console.record(status="ok", path=str(target), key=name, value=read)
+
+
+def warn_of_unknown(voice: str) -> None:
+    """Warns of a voice that is neither saved nor one of the model that is set."""
+    from omnitts_cli.cli.voices import is_here, speakers
+    from omnitts_cli.settings.layers import Layers
+    from omnitts_cli.speech import voice_files
+
+    fields = all_fields()
+    model = Layers("config", {}, fields, tolerant=True).origin(next(one for one in fields if one.name == "model"))[0]
+    named = str(model or environment.EMBEDDED)
+    if voice_files.is_blend(voice) or voice.endswith(voice_files.SUFFIX) or not is_here(named):
+        return
+    known = [*voice_files.names(), *(name for name, _, _ in speakers(named))]
+    if voice.lower() not in [one.lower() for one in known]:
+        close = nearest(voice, known)
+        hint = f"omnitts config set voice {close}" if close else "omnitts voices list"
+        console.warning(f"no voice '{voice[:80]}' is saved, and {named} has none of that name", hint=hint)
 
 
 def unset(messages: Messages, name: str) -> None:

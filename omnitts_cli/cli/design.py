@@ -10,10 +10,19 @@ from omnitts_cli.cli import clone, sound_out
 from omnitts_cli.cli.job import Job, opened_model
 from omnitts_cli.errors import UsageError
 from omnitts_cli.settings.commands import Clip, Takes
+from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.settings.table import Intent, Machine, Messages, Network, Results, Speech, TextIn
 from omnitts_cli.speech import voice_files
+from omnitts_cli.terminal.console import console
 
 LONGEST_SOURCE = 500
+KNOWN = frozenset(
+    "man woman lady guy female male speaker person voice deep low low-pitched bass high high-pitched bright light"
+    " slow calm unhurried leisurely fast quick rapid hurried slowly quickly rapidly pace manner hurry very"
+    " british american english accent england america".split()
+)
+"""The words of the descriptions that the embedded model was trained on (`training/unnamed_speakers.py`)."""
+LITTLE = frozenset("a an the and with without in at of from who speaks speaking speak use is that".split())
 TAKE = re.compile(r"take-(\d{1,9})")
 
 
@@ -38,6 +47,7 @@ def design(
     needed = takes.output_dir is not None and not output.dry_run
     with sound_out.folder_for_sound(Path(takes.output_dir or "."), needed=needed), job.opened("voice_design") as ready:
         if ready:
+            tell_unknown(speech.style or "", ready.tts.engine.model.name)
             ready.speak(ready.tts.design(speech.style or ""))
     if takes.save_voice and not (output.dry_run or output.audio_device == "list"):
         clip = Clip(ref_audio=(str(outputs[0].output),), save_voice=takes.save_voice, check=False)
@@ -46,6 +56,18 @@ def design(
             voice = tts.clone(reference)
             about = {**voice.about, "source": f"design: {speech.style}"[:LONGEST_SOURCE]}
             clone.keep(replace(voice, about=about), clip, tts)
+
+
+def tell_unknown(description: str, model: str) -> None:
+    """Names the words of a description that the embedded model was not trained on; they change the voice at random."""
+    if model != EMBEDDED:
+        return
+    words = dict.fromkeys(re.findall(r"[^\W\d_]+(?:-[^\W\d_]+)*", description.lower()))
+    unknown = [word for word in words if word not in {*KNOWN, *LITTLE}]
+    if unknown:
+        listed = ", ".join(f"'{word[:40]}'" for word in unknown[:5]) + ", ..." * (len(unknown) > 5)
+        hint = "man, woman, deep, high, slow, fast, very, British, American; -m 1.7b understands much more"
+        console.warning(f"{model} does not understand {listed} in a description", hint=hint)
 
 
 def refuse_contradictions(takes: Takes, text: TextIn, speech: Speech, output: Results, words: list[str] | None) -> None:

@@ -255,6 +255,8 @@ class BookCommand:
         from omnitts_cli.text.formats.block import LARGEST_DOCUMENT
 
         words, text = as_meant(self.words, self.text)
+        if words and text.file:
+            raise UsageError("a book cannot have words before its files", hint="-f introduction.txt -f BOOK")
         check_sources(words, text, "say")
 
         def sources() -> Iterator[tuple[str, bytes]]:

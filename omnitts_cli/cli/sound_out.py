@@ -224,7 +224,7 @@ class SideFile:
         from omnitts_cli.audio.target import open_target
 
         if path == "-":
-            raise UsageError("only sound can go to stdout", hint="give --subs and --codes a file name")
+            raise UsageError("only sound can go to stdout", hint="--codes FILE")
         self._target = open_target(Path(path), no_clobber=no_clobber)
         self.path = Path(path)
 
@@ -266,12 +266,15 @@ class SubtitleFiles:
         from omnitts_cli.text.subtitles import subtitle_format
 
         names = subtitle_names(output)
+        if names == ["-"] and output.output == "-":
+            raise UsageError("only one of sound and subtitles can go to stdout", hint="-o speech.wav --subs -")
         forms: list[SubtitleFormat] = [subtitle_format(name) if name != "-" else "srt" for name in names]
         self.timed = TimedWords(word_timing(output, language, offline=offline)) if by_words(output) else None
-        self._files: list[tuple[SubtitleFormat, SideFile]] = []
+        self._files: list[tuple[SubtitleFormat, SideFile | StdoutFile]] = []
         try:
             for form, name in zip(forms, names, strict=True):
-                self._files.append((form, SideFile(name, no_clobber=output.no_clobber)))
+                one = StdoutText() if name == "-" else SideFile(name, no_clobber=output.no_clobber)
+                self._files.append((form, one))
         except OmniError:
             self.discard()
             raise
@@ -337,6 +340,13 @@ class StdoutFile:
 
     def discard(self) -> None:
         """Written bytes cannot be taken back."""
+
+
+class StdoutText(StdoutFile):
+    """Subtitles on standard output, which may be a terminal. A file name that we chose is then not printed there."""
+
+    def __init__(self) -> None:
+        console.audio_on_stdout = True
 
 
 def list_speakers() -> None:

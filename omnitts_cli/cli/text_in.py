@@ -10,6 +10,7 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -39,15 +40,17 @@ def open_script(words: list[str] | None, options: TextIn, language: str | None, 
     words, options = as_meant(words, options)
     check_sources(words, options, command)
     how = text_options(options, language)
-    if words:
-        text = as_utf8(" ".join(words))
-        form = inputs.input_format(None, options.input_format)
-        return Written(inputs.require_speech(inputs.pieces_of_text(text, how, form), text), len(text), how.notices)
-    if reads_pipe(options):
+    text = as_utf8(" ".join(words or []))
+    form = inputs.input_format(None, "auto" if options.file else options.input_format)
+    spoken = inputs.pieces_of_text(text, how, form) if words else iter(())
+    if words and not options.file:
+        return Written(inputs.require_speech(spoken, text), len(text), how.notices)
+    if reads_pipe(options) and not words:
         return Piped(lines_of_stdin(how), how.notices)
     names = options.file or ("-",)
     sources = [source(name, options) for name in names]
-    pieces = inputs.require_speech(pieces_of_files(names, sources, options, how), names=options.file)
+    files = pieces_of_files(names, sources, options, how, after=bool(words))
+    pieces = inputs.require_speech(chain(spoken, files), names=options.file)
     return Written(pieces, known_chars(names), how.notices)
 
 
@@ -58,11 +61,12 @@ def live_texts(words: list[str] | None, options: TextIn, command: str) -> Iterat
 
     words, options = as_meant(words, options)
     check_sources(words, options, command)
-    if words:
-        return iter([clean(as_utf8(" ".join(words)))])
+    before = [clean(as_utf8(" ".join(words)) + "\n\n" * bool(options.file))] if words else []
+    if words and not options.file:
+        return iter(before)
     if reads_pipe(options):
-        return texts_of_stdin(options)
-    return (clean(decode(whole(name), options.encoding, name)) for name in options.file)
+        return chain(before, texts_of_stdin(options))
+    return chain(before, (clean(decode(whole(name), options.encoding, name)) for name in options.file))
 
 
 def as_meant(words: list[str] | None, options: TextIn) -> tuple[list[str] | None, TextIn]:
@@ -90,9 +94,9 @@ def check_sources(words: list[str] | None, options: TextIn, command: str) -> Non
     if words and words[0].startswith("<speak") and options.input_format == "auto":
         console.warning("the text looks like SSML; its tags are spoken", hint="--input-format ssml")
     if words and options.file:
-        name = " ".join([options.file[-1], *words])  # with spaces, and not quoted
-        hint = f"-f {shlex.quote(name)}" if os.path.isfile(name) else "leave one of them out"
-        raise UsageError("use either words or --file, not both", hint=hint)
+        name = " ".join([options.file[-1], *words])
+        if os.path.isfile(name):
+            raise UsageError(f"the name '{name}' has spaces, so it must be quoted", hint=f"-f {shlex.quote(name)}")
     if options.file.count("-") > 1:
         raise UsageError("stdin can be read only once", hint="give -f - once")
     if not words and not options.file and (sys.stdin is None or sys.stdin.isatty()):
@@ -199,13 +203,13 @@ def whole(name: str) -> bytes:
 
 
 def pieces_of_files(
-    names: Iterable[str], sources: list[BinaryIO | None], options: TextIn, how: TextOptions
+    names: Iterable[str], sources: list[BinaryIO | None], options: TextIn, how: TextOptions, *, after: bool = False
 ) -> Iterator[Piece]:
-    """The pieces of several files, one after the other; `sources` are those of `source`."""
+    """The pieces of several files, one after the other; `sources` are those of `source`. `after`: they follow words."""
     from omnitts_cli.text.inputs import input_format, pieces_of_document
 
-    paragraph = 0
-    for number, (name, pipe) in enumerate(zip(names, sources, strict=True)):
+    paragraph = int(after)
+    for number, (name, pipe) in enumerate(zip(names, sources, strict=True), int(after)):
         with pipe or opened(name) as file:
             shown = "standard input" if name == "-" else name
             for piece in pieces_of_document(file, input_format(name, options.input_format), how, shown):

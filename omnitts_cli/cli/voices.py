@@ -84,16 +84,20 @@ def preview(
 
     from omnitts_cli.cli.say import say
 
+    if output.output is None and output.play is None and not output.dry_run:
+        output = replace(output, play=True)  # a preview is heard; it leaves no file unasked
     say(TextIn(), replace(speech, voice=name), output, machine, intent, network, messages, words=[text])
 
 
 def save(
-    name: str, clip: SavedClip, model: Model, machine: Machine, intent: Intent, network: Network, messages: Messages
-) -> None:
+    name: str, clip: SavedClip, model: Model, machine: Machine, intent: Intent, network: Network, messages: Messages,
+    force: bool = False,
+) -> None:  # fmt: skip
     """Save the voice of a clip."""
     from dataclasses import replace
 
     clip = replace(clip, save_voice=name)
+    refuse_namesake(name, force, model.model or EMBEDDED)
     clone.refuse_contradictions(clip, TextIn(), None, command=f"voices save {name}")
     reference = clone.read(clip, clip.asr_model, offline=network.offline)
     with opened_model(model.model, "base", machine, network, messages) as tts:
@@ -127,15 +131,15 @@ def export(name: str, file: str, messages: Messages) -> None:
     console.record(status="ok", name=name, file=file)
 
 
-def rename(name: str, new: str, messages: Messages) -> None:
+def rename(name: str, new: str, messages: Messages, force: bool = False) -> None:
     """Give a saved voice another name."""
     copy = f"omnitts voices blend {new} {name}:1 {name}:1 -m {EMBEDDED}   saves a copy with that name"
     voice = voice_files.read(path := saved_file(name, "be renamed", copy))
     if new == name:
         raise UsageError(f"{name} is its name already", hint=f"omnitts voices rename {name} NEW")
+    refuse_namesake(new, force)
     kept = voice_files.save(SavedVoice(voice_files.check_name(new), voice.voice, voice.about))
     path.unlink()
-    warn_of_namesake(new, f"omnitts voices rename {new} {name}")
     console.note(f"renamed {name} to {new}")
     console.record(status="ok", name=new, file=str(kept))
 
@@ -149,14 +153,28 @@ def saved_file(name: str, what: str, hint: str) -> Path:
     return voice_files.find(name)
 
 
-def warn_of_namesake(name: str, undo: str) -> None:
-    """Where the embedded model has a voice of this name."""
-    for known, _, model in speakers(EMBEDDED):
+def refuse_namesake(name: str, force: bool, model: str = EMBEDDED) -> None:
+    """Refuses the name of a voice of the model, which a saved one would hide."""
+    if force:
+        return
+    for known, _, of in speakers(EMBEDDED) + (speakers(model) if model != EMBEDDED and is_here(model) else []):
         if known == name.lower():
-            clone.warn_of_namesake(model, name, undo)
+            raise UsageError(
+                f"{of} has a voice '{name}', which a saved one would hide",
+                hint=f"my-{known}   or the same with --force",
+            )
 
 
-def import_(file: str, messages: Messages, name: str | None = None) -> None:
+def is_here(model: str) -> bool:
+    """Whether the voices of a model can be known without downloading it."""
+    try:
+        speakers(model)
+    except ModelError:
+        return False
+    return True
+
+
+def import_(file: str, messages: Messages, name: str | None = None, force: bool = False) -> None:
     """Import a voice file."""
     if is_recording(Path(file)):
         raise InputError(
@@ -165,8 +183,8 @@ def import_(file: str, messages: Messages, name: str | None = None) -> None:
         )
     voice = voice_files.read(Path(file))
     name = name or voice.name
+    refuse_namesake(name, force)
     kept = voice_files.save(SavedVoice(name, voice.voice, voice.about))
-    warn_of_namesake(name, f"omnitts voices rm {name}")
     console.note(f"saved voice '{name}' to {kept}")
     console.record(status="ok", name=name, file=str(kept))
 
@@ -178,6 +196,7 @@ def blend(
     machine: Machine,
     network: Network,
     messages: Messages,
+    force: bool = False,
 ) -> None:
     """Blend saved voices, or the model's own, into a new one."""
     from omnitts_cli.speech.voices import parts_of_blend
@@ -193,13 +212,13 @@ def blend(
         raise UsageError(f"'{without[0][:80]}' has no weight", hint=f"omnitts voices blend {name} {equal}")
     wanted = voice_files.parse_blend(" ".join(f"{part}:1" if without else part for part in parts))
     voice_files.check_free(name)
+    refuse_namesake(name, force)
     if {part for part, _ in wanted} <= {*voice_files.names()}:
         weighted = voice_files.load_parts(wanted)
     else:
         with opened_model(model.model, "base", machine, network, messages) as tts:
             weighted = parts_of_blend(wanted, tts.engine.model)
     path = voice_files.save(voice_files.blend(weighted, name))
-    warn_of_namesake(name, f"omnitts voices rm {name}")
     console.note(f"saved voice '{name}' to {path}")
     console.record(status="ok", name=name, file=str(path))
 

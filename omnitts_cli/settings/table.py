@@ -25,6 +25,8 @@ from omnitts_cli.settings.setting import (
 from omnitts_cli.text.language import LANGUAGES
 
 SLOTS = whole(1, 1024)
+USUAL_WPM = 220  # of tiny: 204 to 233, by voice
+SLOWEST_WPM, FASTEST_WPM = USUAL_WPM // 2, 2 * USUAL_WPM
 LANGUAGE = one_of("auto", "detect", *LANGUAGES, aliases=dict(zip(LANGUAGES.values(), LANGUAGES, strict=True)))
 AS_MARKDOWN = "pandoc -t markdown FILE | omnitts say --input-format md"
 NO_TEXT = {**dict.fromkeys(("docx", "doc", "odt", "rtf"), AS_MARKDOWN), "pdf": "pdftotext FILE - | omnitts say"}
@@ -189,6 +191,18 @@ class Speech(Model):
             project=True,
         ),
     ] = 1.0
+    wpm: Annotated[
+        int | None,
+        for_voice(
+            "--wpm",
+            whole(SLOWEST_WPM, FASTEST_WPM),
+            f"Words a minute, instead of --speed: {USUAL_WPM} is about --speed 1.",
+            "N",
+            shown="by --speed",
+            preset=True,
+            project=True,
+        ),
+    ] = None
     volume: Annotated[float, for_output("--volume", number(-60, 40), "Gain.", "DB", preset=True, project=True)] = 0.0
     loudness: Annotated[
         float | str,
@@ -289,6 +303,10 @@ class Speech(Model):
             preset=True,
         ),
     ] = None
+
+    def __post_init__(self) -> None:
+        if self.wpm is not None:
+            object.__setattr__(self, "speed", self.wpm / USUAL_WPM)
 
 
 @dataclass(frozen=True)

@@ -93,6 +93,7 @@ def load_thinker(
     if isinstance(found, HubName) and found.released is not None:
         raise cannot_answer(found.name)
     if isinstance(found, HubName):  # never downloaded unasked: it is large
+        refuse_small_machine(found.name, device)
         weight = f"   ({readable_size(OMNI_BYTES)}, once)" if found.name == "omni" else ""
         flag = " --with-thinker" if found.tensors else ""
         raise ModelError(
@@ -189,6 +190,20 @@ def refuse_small_card(name: str, device: Device, parts: Sequence[Part], element:
 def first_name(part: Part) -> str:
     """A tensor of the part in the files: its number format is that of them all."""
     return sources_of(part.names["head"])[0]
+
+
+def refuse_small_machine(name: str, device: Device) -> None:
+    """A download that could not be used here is not proposed."""
+    if name != "omni":
+        return
+    needed, fitting = conversations(device)
+    if not fitting:
+        room = f"{readable_size(device.free_bytes())} are free on {device.name}"
+        raise ModelError(
+            f"the thinker of model '{name}' is not on this machine, and would not fit",
+            cause=f"it needs {readable_size(needed)} of memory, and more for a conversation; {room}",
+            hint="omnitts doctor   on another machine shows whether it fits there",
+        )
 
 
 def conversations(device: Device, name: str = "omni-thinker") -> tuple[int, int]:

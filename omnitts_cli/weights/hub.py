@@ -6,6 +6,7 @@ huggingface_hub is imported late. It handles the cache folder, the endpoint (HF_
 from __future__ import annotations
 
 import errno
+import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from omnitts_cli.weights.released import File
 HOST = "huggingface.co"
 ANSWER_S = 10.0  # timeout of one request
 WAITS_S = (1.0, 4.0)  # between attempts
+UNKNOWN = "Name or service not known"  # some versions of the library keep nothing but the words
 _BUSY = (408, 429, 500, 502, 503, 504)
 
 _ROOT_FILES = ("vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
@@ -131,10 +133,20 @@ def _patiently(ask: Callable[[], Any]) -> Any:
             # hf_hub_download raises LocalEntryNotFoundError if it could not reach the Hub
             status = _status(error)
             gone = status is not None or isinstance(error, LocalEntryNotFoundError)
-            if (gone and status not in _BUSY) or isinstance(error, ValueError):
+            if (gone and status not in _BUSY) or isinstance(error, ValueError) or has_no_address(error):
                 raise
         time.sleep(wait)
     return ask()
+
+
+def has_no_address(error: BaseException | None) -> bool:
+    """Whether the name of the host is unknown, as without a network; waiting does not help then."""
+    seen = 0
+    while error is not None and seen < 10:
+        if (isinstance(error, socket.gaierror) and error.errno == socket.EAI_NONAME) or UNKNOWN in str(error):
+            return True
+        error, seen = error.__cause__ or error.__context__, seen + 1
+    return False
 
 
 def failures() -> tuple[type[Exception], ...]:

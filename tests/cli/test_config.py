@@ -214,7 +214,7 @@ def test_what_a_file_cannot_hold(omnitts: Omnitts, home: Path) -> None:
 
 def test_a_setting_of_one_command_is_only_for_an_editor(omnitts: Omnitts, home: Path) -> None:
     done = omnitts("config", "set", "say.voice", "leo")
-    assert done.code == 2 and "under [say]" in done.err and "config.toml" in done.err
+    assert done.code == 2 and "below [say]" in done.err and "config.toml" in done.err
 
 
 def test_a_folder_that_cannot_be_made_is_8(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:

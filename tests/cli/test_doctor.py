@@ -33,7 +33,7 @@ def test_json_is_one_object_with_the_checks(omnitts: Omnitts, speaking: None) ->
     checks = {check["name"]: check for check in record["checks"]}
     assert {"python", "packages", "audio files", "model cache", "device cpu", "speech on cpu"} <= set(checks)
     same = checks["reproducibility on cpu"]
-    assert len(same["fingerprint"]) == 12 and same["message"].startswith(f"fingerprint {same['fingerprint']};")
+    assert len(same["fingerprint"]) == 12 and same["message"].startswith(f"fingerprint {same['fingerprint']}:")
     assert any(part.startswith("torch ") for part in same["depends_on"])
     assert all(check["status"] in ("ok", "warn", "fail") for check in record["checks"])
 
@@ -84,6 +84,6 @@ def test_it_says_whether_the_model_of_ask_fits(
 
     monkeypatch.setattr(CPUDevice, "free_bytes", lambda self: free)
     found = answers(CPUDevice(1))
-    assert found.status == "ok"  # a machine without such a card is not broken
+    assert found.status in ("ok", "skip")  # a machine without such a card is not broken
     assert said in found.words
     assert found.numbers["ask_conversations"] == count

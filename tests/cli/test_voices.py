@@ -268,13 +268,14 @@ def test_a_voice_of_the_model_is_no_part_of_a_blend(omnitts: Omnitts) -> None:
         assert "omnitts voices list" in done.err
 
 
-def test_a_saved_voice_that_hides_one_of_the_model_gets_a_warning(omnitts: Omnitts, clip: str) -> None:
-    done = omnitts("voices", "save", "ann", "-m", "random:toy", "-r", clip)
-    assert done.code == 0 and "warning: random:toy has a voice 'ann' too; -v ann now selects the saved one" in done.err
-    assert "warning" not in omnitts("voices", "save", "anna", "-m", "random:toy", "-r", clip).err
+def test_a_saved_voice_may_not_hide_one_of_the_model(omnitts: Omnitts, clip: str) -> None:
+    call = ("voices", "save", "ann", "-m", "random:toy", "-r", clip)
+    done = omnitts(*call)
+    assert done.code == 2 and "random:toy has a voice 'ann'" in done.err and voice_files.names() == []
+    assert omnitts(*call, "--force").code == 0 and voice_files.names() == ["ann"]
 
 
-def test_every_way_to_save_a_voice_warns_if_it_hides_one_of_the_model(omnitts: Omnitts) -> None:
+def test_no_way_to_save_a_voice_hides_one_of_the_model(omnitts: Omnitts) -> None:
     saved("a")
     saved("b")
     omnitts("voices", "export", "a", "a.voice")
@@ -284,9 +285,9 @@ def test_every_way_to_save_a_voice_warns_if_it_hides_one_of_the_model(omnitts: O
         "clara": ["rename", "a", "clara"],
     }.items():
         done = omnitts("voices", *arguments)
-        assert done.code == 0 and f"tiny has a voice '{name}' too; -v {name} now selects the saved one" in done.err
-    assert "voices rename clara a   undoes it" in done.err
-    assert "warning" not in omnitts("voices", "rename", "b", "c").err
+        assert done.code == 2 and f"tiny has a voice '{name}'" in done.err and name not in voice_files.names()
+        assert omnitts("voices", *arguments, "--force").code == 0 and name in voice_files.names()
+    assert omnitts("voices", "rename", "b", "c").code == 0
 
 
 def test_a_recording_given_as_a_voice_is_reported(omnitts: Omnitts, clip: str) -> None:
