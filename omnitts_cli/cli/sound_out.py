@@ -435,7 +435,7 @@ def report(command: str, speech: Speech, tts: TTS, stage: Stage, stream: Stream,
         warnings=console.warnings,
         sentences=sentence_rows(joined(account.sentences)),
     )
-    if stage.named or named:
+    if (stage.named or named) and not console.audio_on_stdout:
         console.result(str(stage.path))
     where = f" in {stage.path}" if stage.path else ""
     where += ", as there is no sound output" if stage.unplayed else ""

@@ -105,6 +105,7 @@ def write_results(
     tell: Callable[[Notice], None],
 ) -> Summary:
     """Writes the output manifest and the report, unless nothing has changed since they were written."""
+    pace.end()
     stamp = {"plan": plan.path.name, "records": len(lookup.records), "store": type(store).__name__}
     kept = work / "written.json"
     summary = Summary(pace=pace)

@@ -51,6 +51,7 @@ class Pace:
     audio_s: float = 0.0
     expected_done_s: float = 0.0
     began: float = 0.0
+    ended: float = 0.0  # 0 while it runs
     curve: list[tuple[float, float]] = field(default_factory=list)  # (seconds since the beginning, audio seconds)
     full: tuple[float, float] | None = None  # the same when the last row was assigned; the rest of the run is the tail
 
@@ -67,7 +68,11 @@ class Pace:
 
     @property
     def wall_s(self) -> float:
-        return max(time.perf_counter() - self.began, 1e-9)
+        return max((self.ended or time.perf_counter()) - self.began, 1e-9)
+
+    def end(self) -> None:
+        """Everything is spoken; the report and the last line of the command have the same time."""
+        self.ended = time.perf_counter()
 
     @property
     def eta_s(self) -> float | None:

@@ -171,7 +171,7 @@ class Speech(Model):
         for_voice(
             "-i --style",
             ANY_TEXT,
-            "How to speak, such as 'whisper it'.",
+            "How to speak, such as 'whisper it'; not with tiny.",
             "TEXT",
             main=True,
             preset=True,

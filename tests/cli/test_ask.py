@@ -21,7 +21,7 @@ from golden_set import thinker_case, thinker_folder
 from patience import LONG_S
 from thinker_recipe import clip
 
-from omnitts_cli.speech import chat_file
+from omnitts_cli.speech import chat_file, load_thinker
 
 soundfile = pytest.importorskip("soundfile")
 
@@ -318,7 +318,14 @@ def test_a_conversation_that_does_not_fit(omnitts: Call, model: list[str]) -> No
     assert "the conversation has " in done.err and "start a new conversation" in done.err
 
 
-def test_models_that_cannot_answer(omnitts: Call, model: list[str]) -> None:
+def test_no_download_is_proposed_that_would_not_fit(omnitts: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load_thinker, "conversations", lambda device: (114 << 30, 0))
+    done = omnitts("ask", "hello")
+    assert done.code == 4 and "114.0 GiB" in done.err and "models pull" not in done.err
+
+
+def test_models_that_cannot_answer(omnitts: Call, model: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load_thinker, "conversations", lambda device: (114 << 30, 3))
     done = omnitts("ask", "-m", "tiny", "hello")
     assert done.code == 4
     assert "tiny speaks text, but cannot answer questions" in done.err

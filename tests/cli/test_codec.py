@@ -36,6 +36,13 @@ def test_there_and_back(omnitts: Omnitts, tone: str) -> None:
     assert soundfile.info("b.wav").frames == len(codes) * 640
 
 
+def test_the_codes_may_be_named_by_an_option(omnitts: Omnitts, tone: str) -> None:
+    assert omnitts("codec", "encode", tone, "-o", "a.safetensors", *TOY).code == 0 and Path("a.safetensors").exists()
+    for names in ((), ("b.safetensors", "-o", "c.safetensors")):
+        done = omnitts("codec", "encode", tone, *names, *TOY)
+        assert done.code == 2 and f"omnitts codec encode {tone} -o" in done.err
+
+
 def test_a_dash_is_stdin_and_stdout(omnitts: Omnitts, tone: str) -> None:
     omnitts("codec", "encode", tone, "a.safetensors", *TOY)
     omnitts("codec", "decode", "a.safetensors", "-o", "b.wav", *TOY)

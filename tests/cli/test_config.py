@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -451,3 +452,17 @@ def test_a_device_that_is_not_supported_is_an_error_with_its_place(
     assert done.code == 5 and "--device 'mps' is not supported by this version" in done.err, done.err
     done = omnitts("config", "set", "device", "mps")
     assert done.code == 5 and "device 'mps' is not supported" in done.err and "set device auto" in done.err, done.err
+
+
+def test_an_unknown_voice_is_reported_when_it_is_set(omnitts: Omnitts) -> None:
+    done = omnitts("config", "set", "voice", "henri")
+    assert done.code == 0 and "no voice 'henri' is saved" in done.err and "config set voice henry" in done.err
+    assert "warning" not in omnitts("config", "set", "voice", "henry").err
+
+
+def test_defaults_among_the_settings_are_marked(omnitts: Omnitts) -> None:
+    omnitts("config", "set", "voice", "clara")
+    shown = dict(line.split("\t") for line in omnitts("config", "show").out.decode().splitlines())
+    assert (shown["model"], shown["voice"]) == ("tiny (default)", "clara")
+    values = {one["key"]: one["value"] for one in map(json.loads, omnitts("config", "show", "--json").out.splitlines())}
+    assert (values["model"], values["voice"]) == ("tiny", "clara")

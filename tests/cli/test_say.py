@@ -56,7 +56,7 @@ def test_other_names_of_stdout_are_stdout(omnitts: Omnitts, name: str) -> None:
     done = omnitts("say", *TOY, "-q", "-o", name, "Hello there.")
     assert done.code == 0 and done.out == omnitts("say", *TOY, "-q", "-o", "-", "Hello there.").out
     assert done.out.startswith(b"RIFF") and done.err == ""
-    assert omnitts("say", *TOY, "--subs", name, "-o", "a.wav", "Hello there.").code == 2
+    assert omnitts("say", *TOY, "--subs", name, "-o", "-", "Hello there.").code == 2
     made = omnitts("codec", "encode", "-", name, *TOY[:2], stdin=done.out)
     assert made.code == 0 and b'"codes"' in made.out
 
@@ -677,3 +677,30 @@ def test_settings_that_wait_for_their_use_refuse_nothing(omnitts: Omnitts, monke
     monkeypatch.setenv("OMNITTS_SUBS_BY", "words")
     done = omnitts("say", *TOY, "Hello", "-o", "a.wav")
     assert done.code == 0 and "no effect" not in done.err
+
+
+# -- small wishes
+
+
+def test_subtitles_on_stdout(omnitts: Omnitts) -> None:
+    done = omnitts("say", *TOY, "--subs", "-", "-o", "a.wav", "Hello there.")
+    assert done.code == 0 and done.out.startswith(b"1\n00:00:00,000 --> 00:00:0") and b"Hello there." in done.out
+    named = omnitts("say", *TOY, "--subs", "-", "--no-play", "Hello there.")
+    assert named.code == 0 and named.out == done.out, "the name of the file is not among them"
+
+
+def test_words_a_minute(omnitts: Omnitts) -> None:
+    for name, option in (("a.wav", ("--wpm", "330")), ("b.wav", ("--speed", "1.5"))):
+        assert omnitts("say", *TOY, *option, "-o", name, "Hello there.").code == 0
+    assert same_sound("a.wav", "b.wav")
+
+
+def test_an_unknown_word_of_a_description_is_named(omnitts: Omnitts) -> None:
+    done = omnitts("design", "--max-frames", "6", "-o", "a.wav", "-i", "A deep, slow pirate from England", "Hello.")
+    assert done.code == 0 and "'pirate'" in done.err and "'deep'" not in done.err and "'england'" not in done.err
+    assert "understand" not in omnitts("design", *TOY, "-o", "a.wav", "-i", "an old pirate", "Hello.").err
+
+
+def test_a_preview_without_a_loudspeaker_leaves_no_file(omnitts: Omnitts, silent_machine: None) -> None:
+    done = omnitts("voices", "preview", "ann", *TOY)
+    assert done.code == 5 and "-o " in done.err and left_in(Path()) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zipfile
 from pathlib import Path
 
@@ -121,7 +122,17 @@ def test_a_name_with_spaces_has_to_be_quoted(omnitts: Omnitts) -> None:
     Path("my own notes.txt").write_text("Hello.")
     done = omnitts("say", "-f", "my", "own", "notes.txt")
     assert done.code == 2 and "try: -f 'my own notes.txt'" in done.err
-    assert "leave one of them out" in omnitts("say", "-f", "my own notes.txt", "and", "more").err
+
+
+def test_words_come_before_the_files(omnitts: Omnitts) -> None:
+    Path("notes.txt").write_text("# Not a heading here. And the file.")
+    Path("page.md").write_text("# A heading\n\nAnd a page.")
+    done = omnitts("say", "Hello first.", "-f", "notes.txt", "-f", "page.md", "--dry-run", "--json")
+    found = [json.loads(line) for line in done.out.splitlines()]
+    assert "".join(one["text"] for one in found).startswith("Hello first.")
+    assert found[-1]["text"] == "And a page." and len(found) > 3
+    done = omnitts("say", "Hello first.", "-f", "-", "--dry-run", stdin=b"From a pipe.")
+    assert [line.split(b"\t")[2] for line in done.out.splitlines()] == [b"Hello first.", b"From a pipe."]
 
 
 def test_a_clip_that_is_not_there_has_a_next_step(omnitts: Omnitts) -> None:

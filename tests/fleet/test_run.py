@@ -232,3 +232,10 @@ def test_a_second_run_on_one_folder_is_refused(omnitts: Any) -> None:
     assert done.code == 8 and f"in use by process {os.getpid()}" in done.err
     lock.release()
     assert omnitts("batch", "rows.jsonl", "-O", "out", *TOY).code == 0
+
+
+def test_the_time_of_a_run_stands_still_at_its_end() -> None:
+    pace = Pace()
+    pace.begin()
+    pace.end()
+    assert pace.wall_s == pace.wall_s > 0
