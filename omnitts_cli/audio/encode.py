@@ -21,8 +21,10 @@ from omnitts_cli.audio.pcm import BLOCK_S, SUBTYPES, Subtype, require_finite, to
 from omnitts_cli.audio.wav import RawWriter, WavWriter
 from omnitts_cli.errors import OutputError, UsageError
 
-FormatName = Literal["wav", "raw", "flac", "mp3", "opus", "ogg"]
-FORMATS: tuple[FormatName, ...] = get_args(FormatName)
+FormatName = Literal["wav", "raw", "flac", "mp3", "opus", "ogg", "m4a"]
+M4A: FormatName = "m4a"
+"""AAC, which ffmpeg writes (`books/m4b.py`); for single files only."""
+FORMATS: tuple[FormatName, ...] = tuple(name for name in get_args(FormatName) if name != M4A)
 
 SUFFIXES: dict[str, FormatName] = {
     ".wav": "wav", ".wave": "wav", ".raw": "raw", ".pcm": "raw", ".flac": "flac",
@@ -33,6 +35,7 @@ OTHER_AUDIO = {".m4a", ".m4b", ".mp4", ".aac", ".wma", ".aiff", ".aif", ".webm",
 LIKE_A_FORMAT = re.compile(r"\.(?=\d*[a-z])\w{2,5}", re.IGNORECASE | re.ASCII)  # .flc; not .2 nor .recording
 
 OPUS_RATES = (8_000, 12_000, 16_000, 24_000, 48_000)
+AAC_RATES = (8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000, 64_000, 88_200, 96_000)
 MP3_RATES = (8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
 LOWEST_OUTPUT_RATE, HIGHEST_OUTPUT_RATE = 8_000, 192_000
 
@@ -68,10 +71,14 @@ def choose_format(
     model_rate: int = 24_000,
     rate: int | None = None,
     subtype: str | None = None,
+    m4a: bool = False,
 ) -> SoundFormat:
-    """The format for `-o target -F name --sample-rate rate --subtype subtype`; contradictions are UsageErrors."""
+    """The format for `-o target -F name --sample-rate rate --subtype subtype`; contradictions are UsageErrors.
+
+    `m4a`: whether that is one of the formats here.
+    """
     refuse_folder(target or "")
-    chosen = format_name(target, name)
+    chosen = M4A if m4a and wants_m4a(target, name) else format_name(target, name)
     if subtype is not None and subtype not in SUBTYPES:
         raise UsageError(f"unknown --subtype '{subtype}'", hint=f"one of: {', '.join(SUBTYPES)}")
     if subtype not in (None, "pcm16") and chosen not in ("wav", "flac"):
@@ -85,7 +92,7 @@ def choose_format(
     notices: tuple[str, ...] = ()
     if possible != wanted:
         notices += (f"{chosen} does not support {wanted} Hz; writing {possible} Hz",)
-    if suffix := unknown_suffix(target, name):
+    if chosen != M4A and (suffix := unknown_suffix(target, name)):
         refuse_text(target or "")
         notices += (f"unknown suffix {suffix}; {target} is written as {chosen} (choose with -F)",)
     if suffix := other_suffix(target, chosen):
@@ -109,6 +116,10 @@ def refuse_text(target: str) -> None:
         if head and is_text(head):
             hint = f"to speak it: -f {shlex.quote(target)}; to replace it with audio: -F wav"
             raise UsageError(f"{target} is a text file, and sound would replace it", hint=hint)
+
+
+def wants_m4a(target: str | None, name: str | None) -> bool:
+    return name.lower() == M4A if name is not None else PurePath(target or "").suffix.lower() == f".{M4A}"
 
 
 def format_name(target: str | None, name: str | None) -> FormatName:
@@ -137,12 +148,12 @@ def other_suffix(target: str | None, chosen: FormatName) -> str | None:
     """The suffix of a target if it belongs to another format than the chosen one. Opus may be called .ogg too."""
     suffix = PurePath(target or "").suffix.lower()
     own = SUFFIXES.get(suffix) or (suffix if suffix in OTHER_AUDIO else chosen)
-    return None if own == chosen or (own, chosen) == ("ogg", "opus") else suffix
+    return None if own in (chosen, f".{chosen}") or (own, chosen) == ("ogg", "opus") else suffix
 
 
 def possible_rate(name: FormatName, rate: int) -> int:
     """The rate itself, or the next higher one that the format supports, else its highest."""
-    rates = {"opus": OPUS_RATES, "mp3": MP3_RATES}.get(name)
+    rates = {"opus": OPUS_RATES, "mp3": MP3_RATES, "m4a": AAC_RATES}.get(name)
     if rates is None or rate in rates:
         return rate
     return min((r for r in rates if r > rate), default=rates[-1])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -101,7 +102,10 @@ class M4bSink(BaseSink):
         self._name = str(path)
         if self._target.temporary is None:
             self._target.remove()
-            raise OutputError(f"cannot write {path}: an .m4b file cannot go into a pipe", hint="-o book.m4b")
+            raise OutputError(
+                f"cannot write {path}: an {path.suffix or SUFFIX} file cannot go into a pipe", hint="-o book.m4b"
+            )
+        self._rate: int | None = None  # of the file, if it is not that of the sound
         self._sound = work / "sound.m4a"
         self._errors = work / "ffmpeg.log"
         self._encoder: subprocess.Popen[bytes] | None = None
@@ -109,10 +113,11 @@ class M4bSink(BaseSink):
     def begin(self, rate: int) -> None:
         """Starts the encoder, for sound of this sample rate."""
         source = ["-f", "s16le", "-ar", str(rate), "-ac", "1", "-i", "pipe:0"]
+        resampled = ["-ar", str(self._rate)] if self._rate else []
         with self._errors.open("wb") as errors:
             self._encoder = subprocess.Popen(
                 [self._program, "-v", "error", "-nostdin", "-y", *source, "-map_metadata", "-1", "-c:a", "aac",
-                 "-b:a", BITRATE, "-f", "mp4", f"file:{self._sound}"],
+                 "-b:a", BITRATE, *resampled, "-f", "mp4", f"file:{self._sound}"],
                 stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=errors,
                 start_new_session=True,  # an interrupt from the keyboard is for us
             )  # fmt: skip
@@ -126,6 +131,12 @@ class M4bSink(BaseSink):
             raise self._failed() from None
 
     def finish(self) -> None:
+        self._complete()
+        self._target.put_in_place()
+        self.discard()
+
+    def _complete(self) -> None:
+        """The whole file under its temporary name."""
         assert self._encoder is not None and self._encoder.stdin is not None
         try:
             self._encoder.stdin.close()
@@ -136,8 +147,6 @@ class M4bSink(BaseSink):
         self._encoder = None
         assert self._target.temporary is not None
         self._mux(self._target.temporary)
-        self._target.put_in_place()
-        self.discard()
 
     def _mux(self, output: Path) -> None:
         """The encoded sound with chapters, tags and cover, into the target's temporary file."""
@@ -165,9 +174,10 @@ class M4bSink(BaseSink):
             hint="df -h   shows the free space; -o book.opus needs no ffmpeg",
         )  # fmt: skip
 
-    def interrupt(self) -> None:
+    def interrupt(self) -> Path | None:
         """Finished speech stays in the cache; the incomplete file is removed."""
         self.discard()
+        return None
 
     def discard(self) -> None:
         self._stop()
@@ -183,6 +193,51 @@ class M4bSink(BaseSink):
                     pass
             self._encoder.wait()
             self._encoder = None
+
+
+class M4aSink(M4bSink):
+    """AAC without chapters. After Ctrl-C the finished sentences are kept, as in every other format."""
+
+    def __init__(
+        self, path: Path, source_rate: int, rate: int, marks: Marks | None = None, *, no_clobber: bool = False
+    ) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="omnitts-")
+        self._source_rate = source_rate
+        try:
+            super().__init__(path, Path(self._folder.name), marks or Marks(), no_clobber=no_clobber)
+        except BaseException:
+            self._folder.cleanup()
+            raise
+        self._rate = rate
+
+    @property
+    def unwritten(self) -> Path | None:
+        return self._target.path if self._target.temporary is not None else None
+
+    def write(self, samples: np.ndarray) -> None:
+        self._begun()
+        super().write(samples)
+
+    def finish(self) -> None:
+        self._begun()
+        super().finish()
+
+    def _begun(self) -> None:
+        if self._encoder is None:
+            self.begin(self._source_rate)
+
+    def interrupt(self) -> Path | None:
+        if not self.sentences or self._encoder is None:
+            self.discard()
+            return None
+        self._complete()
+        kept = self._target.keep_partial()
+        self.discard()
+        return kept
+
+    def discard(self) -> None:
+        super().discard()
+        self._folder.cleanup()
 
 
 def chapter_rows(chapters: Sequence[Mark]) -> list[Mapping[str, object]]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from omnitts_cli.audio.sinks import FileSink
     from omnitts_cli.books.job import Chapter, Pace, Result
     from omnitts_cli.books.job import Job as BookJob
-    from omnitts_cli.books.m4b import Marks
+    from omnitts_cli.books.m4b import M4aSink, Marks
     from omnitts_cli.speech.tts import TTS
     from omnitts_cli.text.formats.block import Document
 
@@ -291,7 +291,8 @@ class BookPlace:
         self._output, self._marks = output, marks
         self.stage: sound_out.Stage | None = None
         self.m4b: M4bSink | None = None
-        if (output.output or "").lower().endswith(SUFFIX) and output.format is None:
+        suffixes = (SUFFIX, ".m4a")  # both hold AAC and chapters
+        if (output.output or "").lower().endswith(suffixes) and output.format is None:
             if output.play:
                 raise UsageError("use either --play or an .m4b file, not both", hint="leave --play out")
             self.m4b = M4bSink(Path(str(output.output)), work, marks, no_clobber=output.no_clobber)
@@ -317,7 +318,7 @@ class BookPlace:
 
     @property
     def format(self) -> str:
-        return "m4b" if self.m4b else self.stage.form.name if self.stage else ""
+        return str(self._output.output)[-3:].lower() if self.m4b else self.stage.form.name if self.stage else ""
 
     def begin(self, rate: int) -> None:
         if self.m4b:
@@ -354,7 +355,7 @@ class ChapterFiles:
         self.form = sound_out.chosen_format(output, sound_out.RATE)
         self.format = self.form.name
         self._begins: list[tuple[int, Path, Marks]] = []  # chapters to come: first sample, file, tags
-        self._sink: FileSink | None = None
+        self._sink: FileSink | M4aSink | None = None
         self._rate = self._written = 0
         if output.play:
             raise UsageError("use either --play or --output-dir, not both", hint="leave --play out")
@@ -390,10 +391,13 @@ class ChapterFiles:
 
     def _open(self, path: Path, marks: Marks) -> None:
         from omnitts_cli.audio.sinks import FileSink
+        from omnitts_cli.books.m4b import M4aSink
         from omnitts_cli.books.tags import TAGGERS, TaggedSink
 
         clobber = self._output.no_clobber
-        if self.form.name in TAGGERS:
+        if self.form.name == "m4a":
+            self._sink = M4aSink(path, self._rate, self.form.rate, marks, no_clobber=clobber)
+        elif self.form.name in TAGGERS:
             self._sink = TaggedSink(path, self.form, self._rate, marks, no_clobber=clobber)
         else:
             self._sink = FileSink(path, self.form, self._rate, no_clobber=clobber)

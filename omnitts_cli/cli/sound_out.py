@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
     from omnitts_cli.audio.encode import SoundFormat
     from omnitts_cli.audio.loudness import Level, Meter
-    from omnitts_cli.audio.sinks import Sink
+    from omnitts_cli.audio.sinks import FileSink, Sink
     from omnitts_cli.audio.speaker import SpeakerSink
+    from omnitts_cli.books.m4b import M4aSink
     from omnitts_cli.books.words import Timer, Times
     from omnitts_cli.settings.table import Output, Speech
     from omnitts_cli.speech.clip import Chunk, Clip
@@ -129,15 +130,17 @@ def reserve(output: Output) -> Stage:
 
 def open_stage(output: Output, rate: int) -> Stage:
     """Opens the sink for -o and --play, at this sample rate."""
-    from omnitts_cli.audio.sinks import FileSink, PipeSink, TeeSink
+    from omnitts_cli.audio.sinks import PipeSink, TeeSink
     from omnitts_cli.audio.speaker import open_speaker
 
     form = chosen_format(output, rate)
+    if output.output == "-" and form.name == "m4a":
+        raise UsageError("an .m4a file cannot go into a pipe", hint="-o speech.m4a   or   -F flac")
     if output.output == "-":
         return Stage(PipeSink(console.stdout.file, form, rate), form, rate)
     if output.output is not None:
         path = Path(output.output)
-        file = FileSink(path, form, rate, no_clobber=output.no_clobber)
+        file = file_sink(path, form, rate, no_clobber=output.no_clobber)
         if not output.play:
             return Stage(file, form, rate, path)
         try:
@@ -171,20 +174,33 @@ def silent_stage(output: Output) -> Stage:
 
 def write_answer(clip: Clip, path: Path, output: Output) -> str:
     """Writes a clip under `path` with the suffix of its format; returns the file's name."""
-    from omnitts_cli.audio.sinks import FileSink
 
     form = chosen_format(output, clip.sample_rate)
     path = path.with_name(f"{path.name}{form.suffix}")
-    with FileSink(path, form, clip.sample_rate, no_clobber=output.no_clobber) as sink:
+    with file_sink(path, form, clip.sample_rate, no_clobber=output.no_clobber) as sink:
         sink.write(clip.samples)
         sink.finish()
     return str(path)
 
 
+def file_sink(path: Path, form: SoundFormat, rate: int, *, no_clobber: bool) -> FileSink | M4aSink:
+    """The sink for a file of this format, for sound of this rate."""
+    from omnitts_cli.audio.encode import M4A
+    from omnitts_cli.audio.sinks import FileSink
+
+    if form.name != M4A:
+        return FileSink(path, form, rate, no_clobber=no_clobber)
+    from omnitts_cli.books.m4b import M4aSink
+
+    return M4aSink(path, rate, form.rate, no_clobber=no_clobber)
+
+
 def chosen_format(output: Output, rate: int) -> SoundFormat:
     from omnitts_cli.audio.encode import choose_format
 
-    return choose_format(output.output, output.format, model_rate=rate, rate=output.sample_rate, subtype=output.subtype)
+    return choose_format(
+        output.output, output.format, model_rate=rate, rate=output.sample_rate, subtype=output.subtype, m4a=True
+    )
 
 
 def is_special(path: Path) -> bool:
@@ -194,11 +210,10 @@ def is_special(path: Path) -> bool:
 
 def named_by_us(form: SoundFormat, rate: int) -> Stage:
     """speech.wav, or the next free number; created at once, so that two runs never share a name."""
-    from omnitts_cli.audio.sinks import FileSink
     from omnitts_cli.audio.target import free_name
 
     path = free_name(Path(), suffix=form.suffix)
-    return Stage(FileSink(path, form, rate, no_clobber=True), form, rate, path, named=True)
+    return Stage(file_sink(path, form, rate, no_clobber=True), form, rate, path, named=True)
 
 
 @contextmanager

@@ -30,7 +30,6 @@ SLOWEST_WPM, FASTEST_WPM = USUAL_WPM // 2, 2 * USUAL_WPM
 LANGUAGE = one_of("auto", "detect", *LANGUAGES, aliases=dict(zip(LANGUAGES.values(), LANGUAGES, strict=True)))
 AS_MARKDOWN = "pandoc -t markdown FILE | omnitts say --input-format md"
 NO_TEXT = {**dict.fromkeys(("docx", "doc", "odt", "rtf"), AS_MARKDOWN), "pdf": "pdftotext FILE - | omnitts say"}
-AS_AAC = "leave -F out; -o NAME.m4b writes AAC"
 INPUT_FORMATS = ("auto", "text", "md", "html", "ssml", "srt", "epub")
 
 for_text = partial(Setting, group="text")
@@ -328,7 +327,16 @@ class Output:
         str | None,
         for_output(
             "-F --format",
-            one_of("wav", "raw", "flac", "mp3", "opus", "ogg", meant=dict.fromkeys(("m4b", "m4a", "aac"), AS_AAC)),
+            one_of(
+                "wav",
+                "raw",
+                "flac",
+                "mp3",
+                "opus",
+                "ogg",
+                "m4a",
+                meant={"m4b": "leave -F out; -o NAME.m4b writes it", "aac": "-F m4a"},
+            ),
             "Audio format.",
             shown="by suffix, else wav",
             main=True,

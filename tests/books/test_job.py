@@ -86,6 +86,15 @@ def test_a_folder_gets_a_file_for_each_chapter(omnitts: Omnitts, level: tuple[st
     assert parts[0].size == round(whole["chapters"][1]["start"] * whole["sample_rate"])
 
 
+@needs_ffmpeg
+def test_an_m4a_book_has_chapters_and_so_have_its_parts_tags(omnitts: Omnitts) -> None:
+    made(omnitts, "-f", small_book(), "-o", "book.m4a")
+    assert len(probe("book.m4a")["chapters"]) == 2
+    made(omnitts, "-f", "book.epub", "-O", "out", "-F", "m4a")
+    tags = probe("out/02 Two.m4a")["format"]["tags"]
+    assert (tags["title"], tags["album"], tags["track"]) == ("Two", "The Title", "2/2")
+
+
 def test_a_book_beside_other_files_has_no_folder(omnitts: Omnitts) -> None:
     Path("a.txt").write_text("Words.")
     done = omnitts("say", *TOY, "-f", "a.txt", "-f", small_book(), "-O", "out")

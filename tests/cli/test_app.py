@@ -337,7 +337,7 @@ def test_a_full_stderr_loses_the_message_and_keeps_the_exit_code(
         (("speak", "Good", "morning"), 'omnitts say "Good morning"'),
         (("tts",), 'omnitts say "text"'),
         (("tts", "-o", "a.wav", "Hi there"), "omnitts say -o a.wav 'Hi there'"),
-        (("say", "-o", "a.m4a", "hi"), "-o a.mp3   or   -o - | ffmpeg -i - a.m4a"),
+        (("say", "-o", "a.wma", "hi"), "-o a.mp3   or   -o - | ffmpeg -i - a.wma"),
         (("say", "--rate", "200", "hi"), "--speed 1.2"),
         (("say", "--ref-audio", "a.wav", "hi"), "omnitts clone -r CLIP"),
         (("say", "--ssml", "hi"), "--input-format ssml"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -14,12 +15,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from books import probe
 from command import Omnitts, Started, interrupted_in
 from golden_set import checkpoint
 from patience import LONG_S
 from safetensors.numpy import load
 
-from omnitts_cli.audio.sinks import FileSink
+from omnitts_cli.audio.sinks import BaseSink, FileSink
 from omnitts_cli.cli import sound_out
 from omnitts_cli.speech import load as loading
 from omnitts_cli.speech.speaking import Stream
@@ -704,3 +706,32 @@ def test_an_unknown_word_of_a_description_is_named(omnitts: Omnitts) -> None:
 def test_a_preview_without_a_loudspeaker_leaves_no_file(omnitts: Omnitts, silent_machine: None) -> None:
     done = omnitts("voices", "preview", "ann", *TOY)
     assert done.code == 5 and "-o " in done.err and left_in(Path()) == []
+
+
+needs_ffmpeg = pytest.mark.skipif(not (shutil.which("ffmpeg") and shutil.which("ffprobe")), reason="needs ffmpeg")
+
+
+@needs_ffmpeg
+@pytest.mark.parametrize(
+    "options", [("-o", "a.m4a"), ("-F", "m4a", "--no-play"), ("-o", "a.m4a", "--sample-rate", "44100")]
+)
+def test_aac_by_suffix_or_by_name(omnitts: Omnitts, options: tuple[str, ...]) -> None:
+    done = omnitts("say", *TOY, *options, "Hello there.")
+    assert done.code == 0, done.err
+    (name,) = left_in(Path())
+    (stream,) = probe(name)["streams"]
+    assert (stream["codec_name"], stream["channels"]) == ("aac", 1) and name.endswith(".m4a")
+    assert int(stream["sample_rate"]) == (44100 if "44100" in options else 8000)
+    assert float(stream["duration"]) == pytest.approx(0.96, abs=0.3)
+
+
+@needs_ffmpeg
+def test_an_interrupted_m4a_keeps_its_sentences(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupted_in(monkeypatch, BaseSink, "sentence_done")
+    done = omnitts("say", *TOY, "--split", "line", "-o", "a.m4a", TWO)
+    assert done.code == 130 and "a.partial.m4a" in done.err and left_in(Path()) == ["a.partial.m4a"]
+    assert probe("a.partial.m4a")["streams"][0]["codec_name"] == "aac"
+
+
+def test_an_m4a_goes_into_no_pipe(omnitts: Omnitts) -> None:
+    assert omnitts("say", *TOY, "-F", "m4a", "-o", "-", "Hello there.").code == 2
