@@ -71,9 +71,9 @@ def live_texts(words: list[str] | None, options: TextIn, command: str) -> Iterat
 
 def as_meant(words: list[str] | None, options: TextIn) -> tuple[list[str] | None, TextIn]:
     """A single dash as the text is stdin, as it is after -f."""
-    if words != ["-"] or options.file:
+    if words != ["-"]:
         return words, options
-    return None, replace(options, file=("-",))
+    return None, replace(options, file=("-", *options.file))
 
 
 def as_utf8(text: str) -> str:

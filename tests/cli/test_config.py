@@ -66,7 +66,8 @@ def test_words_that_were_typed_go_over_a_file_that_was_not(
     assert omnitts("say", "--dry-run", "--json", "Typed.").json["text"] == "Typed."
     monkeypatch.setenv("OMNITTS_FILE", "a.txt")
     assert omnitts("say", "--dry-run", "--json", "Typed.").json["text"] == "Typed."
-    assert omnitts("say", "--dry-run", "--json", "Typed.", "-f", "a.txt").code == 2
+    both = omnitts("say", "--dry-run", "Typed.", "-f", "a.txt").out.decode()
+    assert [line.split("\t")[2] for line in both.splitlines()] == ["Typed.", "From a file."]
 
 
 def test_falsy_values_count_as_given(omnitts: Omnitts, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -386,7 +387,7 @@ def test_get_and_edit(omnitts: Omnitts, home: Path, monkeypatch: pytest.MonkeyPa
 def test_show_is_short_and_says_who_speaks(omnitts: Omnitts, home: Path) -> None:
     user_file(home, "speed = 1.5\n")
     lines = omnitts("config", "show").out.decode().splitlines()
-    assert {"model\ttiny", "voice\thenry", "speed\t1.5"} <= set(lines) and len(lines) < 12
+    assert {"model\ttiny (default)", "voice\thenry (default)", "speed\t1.5"} <= set(lines) and len(lines) < 12
     assert any(line.startswith("chunk\t") for line in omnitts("config", "show", "--all").out.decode().splitlines())
 
 

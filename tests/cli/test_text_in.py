@@ -202,7 +202,8 @@ def test_a_lone_dash_is_stdin_as_everywhere(omnitts: Omnitts) -> None:
     assert pieces(omnitts, "-", stdin=b"From a pipe.") == pieces(omnitts, "-f", "-", stdin=b"From a pipe.")
     assert pieces(omnitts, "--", "-", "is a dash") == ["- is a dash"]
     Path("a.txt").write_text("A file.")
-    assert omnitts("say", "--dry-run", "-", "-f", "a.txt", stdin=b"From a pipe.").code == 2
+    assert pieces(omnitts, "-", "-f", "a.txt", stdin=b"From a pipe.") == ["From a pipe.", "A file."]
+    assert omnitts("say", "--dry-run", "-", "-f", "-", stdin=b"From a pipe.").code == 2
     assert omnitts("clone", "-r", "-", "-", stdin=b"From a pipe.").code == 2
 
 
