@@ -45,7 +45,7 @@ def root(
     \b
     omnitts say "Hello there"                      speak
     omnitts say -f book.md -o book.flac            speak a file into a file
-    omnitts clone -r me.wav "Good morning"         speak in a voice like that of a clip
+    omnitts clone -r me.wav "Good morning"         speak in a voice like a clip's
     omnitts design -i "deep and slow" "Once"       speak in a described voice
     omnitts batch lines.csv -O corpus              speak the rows of a manifest
     omnitts ask "Why is the sky blue?"             ask a language model

@@ -67,7 +67,7 @@ def test_two_speakers() -> None:
     pytest.skip("not built: telling two speakers apart needs a model of its own, and --check has none")
 
 
-@pytest.mark.parametrize(("columns", "words"), [(0, "empty"), (10, "too short"), (2000, "too long")])
+@pytest.mark.parametrize(("columns", "words"), [(0, "empty"), (10, "seems incomplete"), (2000, "too long")])
 def test_transcripts_that_cannot_belong(columns: int, words: str) -> None:
     (warning,) = check_transcript(columns, 10.0)
     assert words in warning
