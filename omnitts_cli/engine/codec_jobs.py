@@ -24,6 +24,17 @@ from omnitts_cli.models.slot_decoder import slot_decoder
 
 LEAST_LEAD_S = 0.25
 """A player with less sound than this is served first."""
+SCARCE_LEAD_S = 0.06
+"""A player with less sound than this gets its frames as they come, however few."""
+SMALL_ROWS = 16
+"""Between these two leads, a chunk smaller than wanted is decoded only for so many requests together."""
+END_SHARE, END_LEAD_S = 1 / 12, 0.1
+"""A request that has ended may wait for others to end: for this share of the time that its frames took, and while its
+player has this much sound. Requests that end in one codec call are followed by requests that share a prefill and their
+first chunks. With users who come and go, that saves more than the idle slots cost.
+"""
+RUNNING_PER_END = 12
+"""Ends wait until there is one for so many running requests, and one more."""
 PATIENCE = 2
 """One large codec call costs less than two small ones, so a chunk of n frames may wait for other requests for up to n /
 PATIENCE turns. Its player has sound for at least 2 n turns.
@@ -39,6 +50,7 @@ class Due:
     urgency: float
     padding: int = 0  # frames that are decoded after these and dropped
     patience: int = 0  # turns that these frames may wait for those of other requests
+    small: bool = False  # fewer frames than wanted, and its player has enough sound to wait for more
 
     @property
     def size(self) -> int:
@@ -61,10 +73,12 @@ def due(
     *,
     fixed: bool = False,
     room: int = 0,
+    ended_s: float = math.inf,
 ) -> Due | None:
     """The next chunk of a request that has `available` frames (reference included) and gains one every `frame_s`.
     `fixed`: only full chunks, whatever the time, so that chunks are the same in every run. `room`: frames that the slot
-    still has space for; if a padded chunk fits into it, the end of a request is one chunk.
+    still has space for; if a padded chunk fits into it, the end of a request is one chunk. `ended_s`: seconds since the
+    last frame of a request that has ended.
     """
     pending = available - record.decoding
     dropped = record.reference - record.decoding
@@ -81,18 +95,29 @@ def due(
     if fixed:
         full = pending >= sizes[-1] or nothing_follows
         return Due(record, largest(sizes, pending), 0.0) if full else None
-    if record.state is State.FINISHING:  # it frees its slot when done, so it goes before those with a lead
-        urgency = min(lead_s, LEAST_LEAD_S)
-        if record.first_sound is not None and pending <= sizes[-1] and (size := fitting(sizes, pending)) <= room:
-            return Due(record, pending, urgency, padding=size - pending)
-        return Due(record, largest(sizes, pending), urgency)
-    if nothing_follows or (record.jobs == 0 and lead_s < LEAST_LEAD_S):
+    if record.state is State.FINISHING:
+        return last(record, pending, lead_s, sizes, frame_s, room, ended_s)
+    if nothing_follows:
         return Due(record, largest(sizes, pending), lead_s)
     # the next chunk may take half of the lead
     wanted = max(largest(sizes, int(lead_s / 2 / frame_s)), sizes[0])
+    if record.jobs == 0 and lead_s < LEAST_LEAD_S and pending < wanted:
+        return Due(record, largest(sizes, pending), lead_s, small=lead_s >= SCARCE_LEAD_S)
     if pending < wanted:
         return None
     return Due(record, wanted, lead_s, patience=wanted + wanted // PATIENCE - pending)
+
+
+def last(
+    record: Record, pending: int, lead_s: float, sizes: Sequence[int], frame_s: float, room: int, ended_s: float
+) -> Due:
+    """The last chunk of a request, padded if there is room. Its slot is free afterwards, so it goes before those with a
+    lead."""
+    urgency = min(lead_s, LEAST_LEAD_S)
+    if record.first_sound is None or pending > sizes[-1] or (size := fitting(sizes, pending)) > room:
+        return Due(record, largest(sizes, pending), urgency)
+    turns = min(record.made * END_SHARE - ended_s / frame_s, (lead_s - END_LEAD_S) / frame_s)
+    return Due(record, pending, urgency, size - pending, patience=math.ceil(turns) if turns > 0 else 0)
 
 
 def rows_together(frames: int, most_rows: int, most_frames: int | None) -> int:
@@ -116,6 +141,13 @@ def grows(batch: Sequence[Due], pending: Iterable[int]) -> bool:
     """Whether other requests, which have `pending` frames and gain one per turn, could still join in time."""
     turns = min(one.patience for one in batch)
     return turns > 0 and any(0 < batch[0].size - count <= turns for count in pending)
+
+
+def waits(batch: Sequence[Due], pending: Iterable[int], few_ends: bool) -> bool:
+    """Whether chunks that do not fill a codec call are left for a later one, which more requests will share."""
+    if any(one.record.state is State.FINISHING for one in batch):
+        return few_ends and all(one.patience > 0 for one in batch)
+    return grows(batch, pending) or (len(batch) < SMALL_ROWS and all(one.small for one in batch))
 
 
 class SoundSteps:
@@ -242,17 +274,22 @@ class CodecJobs:
         now, launched = time.perf_counter(), False
         dues: list[Due] = []
         pending: set[int] = set()
+        running = 0
         for record in records:
+            running += record.runnable
             one = self._due(record, now, turn_s)
             if one is not None:
                 dues.append(one)
             elif record.runnable:
                 pending.add(record.reference + record.made - record.decoding)
         limits = self._steps.most_rows, self._plan.sound_frames
+        ends = sum(one.record.state is State.FINISHING for one in dues)
+        few_ends = ends <= running // RUNNING_PER_END
         for batch in together(dues, *limits):
             if len(self._jobs) >= MOST:
                 break
-            if self._pads and len(batch) < rows_together(batch[0].size, *limits) and grows(batch, pending):
+            full = len(batch) == rows_together(batch[0].size, *limits)
+            if self._pads and not full and waits(batch, pending, few_ends):
                 continue
             if any(one.record.unreported(one.record.decoding + one.frames) for one in batch):
                 self._stream.wait_event(self._frame_stream.record_event())
@@ -280,7 +317,11 @@ class CodecJobs:
         # the frames of an answer come as fast as its tokens
         next_s = frame_s if record.turns is not None else min(turn_s, frame_s)
         room = plan.frames - record.decoding if self._pads else 0
-        return due(record, available, lead_s, plan.chunks, plan.first_chunk, next_s, fixed=plan.fixed_chunks, room=room)
+        ended_s = math.inf if record.ended is None else now - record.ended
+        return due(
+            record, available, lead_s, plan.chunks, plan.first_chunk, next_s,
+            fixed=plan.fixed_chunks, room=room, ended_s=ended_s,
+        )  # fmt: skip
 
     def collect(self, wait: bool, speaking: int = 0, running: int = 0) -> Iterator[Decoded]:
         """Yields the sound of finished jobs; with `wait`, of at least one. `speaking`: the number of requests that have

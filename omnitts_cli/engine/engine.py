@@ -344,7 +344,7 @@ class Engine:
             what = f"the model produced NaN or infinite values at frame {record.made + 1}"
             self._fail(record, ModelError(what, hint="--dtype fp32"))
             return
-        record.state = State.FINISHING
+        record.state, record.ended = State.FINISHING, time.perf_counter()
         if record.final == record.delivered:
             self._end(record, STOPPED[stop])
 

@@ -252,7 +252,8 @@ class Record:
     chunks: int = 0  # handed out
     quiet: int = 0  # frames of silence at the end so far
     silent: bool = False  # stopped by the host because of that
-    first_sound: float | None = None
+    first_sound: float | None = None  # when it came back, in seconds
+    ended: float | None = None  # when its stop was reported
 
     @property
     def speakable(self) -> bool:

@@ -11,7 +11,7 @@ import torch
 from engine_kit import plan_of
 
 from omnitts_cli.devices.cpu import CPUDevice
-from omnitts_cli.engine.codec_jobs import FEW, MOST, SOME, CodecJobs
+from omnitts_cli.engine.codec_jobs import FEW, MOST, RUNNING_PER_END, SOME, CodecJobs
 from omnitts_cli.engine.frame import StepContext
 from omnitts_cli.engine.meter import RequestMeter
 from omnitts_cli.engine.slots import Record, SlotTable, State, Stop
@@ -156,3 +156,38 @@ def test_nothing_due_nothing_launched(jobs: CodecJobs) -> None:
     assert not jobs.launch([])
     assert not jobs.launch([record(0, 0), record(1, 7, silent=True), record(2, 4, decoding=4)])
     assert list(jobs.collect(wait=True)) == []
+
+
+def ending(slot: int, *, ended: float) -> Record:
+    """Five frames are not yet decoded, and its player has seconds of sound."""
+    one = record(slot, 60, decoding=55)
+    one.delivered, one.first_sound, one.ended = 55, time.perf_counter(), time.perf_counter() - ended
+    one.state, one.stop = State.FINISHING, Stop.END
+    return one
+
+
+def test_few_ends_wait_for_others(context: StepContext) -> None:
+    """While enough requests run: for a share of their own time, and not for more ends than the rule asks for."""
+    jobs = CodecJobs(replace(context, device=PaddingDevice(1)), context.device.stream())
+    jobs.clear(range(6))
+    running = [record(5, 1, decoding=1) for _ in range(RUNNING_PER_END)]
+    for one in running:
+        one.closed = True
+    assert not jobs.launch([ending(0, ended=0.0), *running], turn_s=0.01)
+    assert jobs.launch([ending(0, ended=1.0), *running], turn_s=0.01)
+    assert jobs.launch([ending(0, ended=0.0), ending(1, ended=0.0), *running], turn_s=0.01)
+    assert jobs.launch([ending(0, ended=0.0), *running[1:]], turn_s=0.01)
+
+
+def test_small_chunks_wait_unless_many_share_a_call(context: StepContext) -> None:
+    jobs = CodecJobs(replace(context, device=PaddingDevice(1)), context.device.stream())
+    jobs.clear(range(6))
+
+    def second(lead_s: float) -> Record:
+        one = record(0, 2, decoding=1)
+        one.delivered, one.closed = 1, True
+        one.first_sound = time.perf_counter() + lead_s - 1 / context.model.facts.frame_rate
+        return one
+
+    assert not jobs.launch([second(0.075)], turn_s=0.005)
+    assert jobs.launch([second(0.02)], turn_s=0.005)

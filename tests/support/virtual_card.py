@@ -255,7 +255,7 @@ class Server:
     def __init__(self, clock: Clock, slots: int, together: float, plan: dict[str, Any]) -> None:
         self.clock, self.card, model = clock, Card(clock, together), toy()
         device: Any = Device(self.card)
-        self.engine = Engine(model, device, Plan.of(slots, 12.0, model.facts.frame_rate, **plan))
+        self.engine = Engine(model, device, Plan.of(slots, 30.0, model.facts.frame_rate, **plan))
         self.rng, self.numbers = np.random.default_rng(0), itertools.count()
         self.events: list[tuple[float, int, Callable[[], None]]] = []
         self.calls: dict[str, Callable[[Chunk], None]] = {}
