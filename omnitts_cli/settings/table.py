@@ -107,7 +107,7 @@ class TextIn:
         for_text(
             "--unreadable",
             one_of("skip", "spell", "fail"),
-            "Words in letters that the model cannot read: leave out, spell or refuse.",
+            "Words in a script that the model cannot read: leave out, spell or refuse.",
             preset=True,
             project=True,
         ),
@@ -156,8 +156,7 @@ class Speech(Model):
         for_voice(
             "-l --language",
             LANGUAGE,
-            "Language of the text, such as en or zh. auto: tiny follows each sentence, the released models decide "
-            "themselves; detect guesses it.",
+            "Language of the text, such as en or zh; auto: the model decides; detect: guess it.",
             "CODE",
             main=True,
             preset=True,
@@ -195,7 +194,7 @@ class Speech(Model):
         for_voice(
             "--wpm",
             whole(SLOWEST_WPM, FASTEST_WPM),
-            f"Words a minute, instead of --speed: {USUAL_WPM} is about --speed 1.",
+            f"Words a minute, {SLOWEST_WPM} to {FASTEST_WPM}, in place of --speed; {USUAL_WPM} is --speed 1.",
             "N",
             shown="by --speed",
             preset=True,
@@ -297,7 +296,7 @@ class Speech(Model):
         for_sampling(
             "--safe/--no-safe",
             SWITCH,
-            "Hold each sentence back until it has ended normally and is not silent.",
+            "Hold each sentence back until it has been checked: that it ended, and is not silent.",
             shown="on for files",
             preset=True,
         ),
@@ -387,8 +386,8 @@ class Results(Output):
         for_output(
             "--subs",
             TARGET,
-            "Write subtitles (.srt, .vtt or .json); words: all three, word by word, beside -o.",
-            "PATH|words",
+            "Write subtitles (.srt, .vtt or .json); -: .srt on stdout; words: all three, word by word, beside -o.",
+            "PATH|-|words",
             main=True,
         ),
     ] = None
@@ -424,7 +423,13 @@ class Machine:
         "auto"
     )
     dtype: Annotated[
-        str, for_machine("--dtype", one_of("auto", "q8", "bf16", "fp16", "fp32"), "Weight precision.", preset=True)
+        str,
+        for_machine(
+            "--dtype",
+            one_of("auto", "q8", "bf16", "fp16", "fp32"),
+            "Weight precision; q8: 8 bits, on a CPU.",
+            preset=True,
+        ),
     ] = "auto"
     slots: Annotated[
         int | str,
@@ -504,7 +509,10 @@ class Folder:
     """Where the sound of several inputs goes."""
 
     output_dir: Annotated[
-        str | None, for_output("-O --output-dir", TEXT, "Folder for one sound file per input file.", "DIR")
+        str | None,
+        for_output(
+            "-O --output-dir", TEXT, "Folder for one sound file per input file, or per chapter of a book.", "DIR"
+        ),
     ] = None
 
 
