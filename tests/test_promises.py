@@ -31,7 +31,10 @@ KEPT = {
     "any clip is read": ["test_what_ffmpeg_writes", "test_a_clip_on_stdin"],
     "long clips are cut at a pause": ["test_31_seconds_are_cut_at_a_pause_with_a_notice"],
     "consent and the clip's hash are in the voice": ["test_clone_speaks_and_keeps_the_voice"],
-    "a foreign language is refused, not babbled": ["test_a_foreign_word_is_refused_and_never_babbled"],
+    "a foreign language is told, and refused where it was asked for": [
+        "test_another_language_is_read_with_a_notice_unless_it_was_asked_for",
+        "test_they_are_quoted_as_they_stand",
+    ],
     "a PDF, zip or wav is not read as text": ["test_what_is_surely_no_text_is_called_what_it_is"],
     "did you mean": [
         "test_what_is_wrong_in_a_file_is_3_with_its_place",

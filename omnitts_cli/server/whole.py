@@ -8,19 +8,17 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import numpy as np
 
 from omnitts_cli.audio.loudness import LoudnessSink
 from omnitts_cli.audio.outlet import Outlet, write_error
 from omnitts_cli.audio.sinks import BaseSink, Track
+from omnitts_cli.server.asked import Asked
 from omnitts_cli.server.encode import MEDIA, THREADS, Encoding, Raw, form_of
 from omnitts_cli.server.speak import chunks, note_first_sound
-
-if TYPE_CHECKING:
-    from omnitts_cli.server.asked import Asked
-    from omnitts_cli.server.state import Call
+from omnitts_cli.server.state import Call
 
 NAME = "the answer"
 BLOCK = 1 << 16  # bytes read from a file at once
