@@ -211,7 +211,7 @@ class LoudnessSink(BaseSink):
         self._inner, self._target = inner, target_lufs
         self._meter = Meter(rate)
         self._spool = tempfile.SpooledTemporaryFile(max_size=SPOOL_SAMPLES * 4)
-        self.level: Level | None = None  # once everything is passed on
+        self.reached: Level | None = None  # once everything is passed on
 
     @property
     def unwritten(self) -> Path | None:
@@ -232,8 +232,8 @@ class LoudnessSink(BaseSink):
         self.notices.extend(self._inner.notices)
 
     def _copy(self) -> None:
-        self.level = level_for(self._meter, self._target, self._blocks, self.notices)
-        for samples in self.level.of(self._blocks(), self._meter.rate):
+        self.reached = level_for(self._meter, self._target, self._blocks, self.notices)
+        for samples in self.reached.of(self._blocks(), self._meter.rate):
             self._inner.write(samples)
         self._spool.close()
 
@@ -243,7 +243,7 @@ class LoudnessSink(BaseSink):
             yield np.frombuffer(data, "<f4")
 
     def interrupt(self) -> Path | None:
-        if self.sentences and self.level is None:  # else it has begun to be passed on
+        if self.sentences and self.reached is None:  # else it has begun to be passed on
             self._copy()
         return self._inner.interrupt()
 

@@ -66,7 +66,7 @@ class Stage:
     @property
     def level(self) -> Level | None:
         """What --loudness has made of it."""
-        return getattr(self.sink, "level", None)
+        return getattr(self.sink, "reached", None)
 
     @property
     def loudest(self) -> float:

@@ -101,8 +101,8 @@ def due(
         return Due(record, largest(sizes, pending), lead_s)
     # the next chunk may take half of the lead
     wanted = max(largest(sizes, int(lead_s / 2 / frame_s)), sizes[0])
-    if record.jobs == 0 and lead_s < LEAST_LEAD_S and pending < wanted:
-        return Due(record, largest(sizes, pending), lead_s, small=lead_s >= SCARCE_LEAD_S)
+    if record.jobs == 0 and lead_s < LEAST_LEAD_S:
+        return Due(record, largest(sizes, pending), lead_s, small=pending < wanted and lead_s >= SCARCE_LEAD_S)
     if pending < wanted:
         return None
     return Due(record, wanted, lead_s, patience=wanted + wanted // PATIENCE - pending)

@@ -104,7 +104,7 @@ class Part:
         self._sink.finish()
         with self._path.open("rb") as file:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-        level = self._sink.level if isinstance(self._sink, LoudnessSink) else None
+        level = self._sink.reached if isinstance(self._sink, LoudnessSink) else None
         peak, lufs = (level.peak, level.lufs) if level else (self._meter.peak, self._meter.lufs())
         loudest = dbfs(peak) if peak else SILENT_DBFS
         return Figures(self._path.stat().st_size, sha256, loudest, lufs if isfinite(lufs) else None)

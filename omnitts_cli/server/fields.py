@@ -45,7 +45,7 @@ def word(*known: str) -> Kind:
 
 def is_voice(value: Any) -> bool:
     """Whether this can name a voice."""
-    name = value.get("id", "") if isinstance(value, dict) else value
+    name = value.get("id") if isinstance(value, dict) else value
     return isinstance(name, str) and len(name) <= LONGEST_NAME
 
 

@@ -175,9 +175,9 @@ class TTS:
     ) -> Clip:  # fmt: skip
         """Returns the speech of a text of any length as one Clip. Sentences are checked, and retried if necessary.
 
-        Options, as in `omnitts say --help-all`: language, style, speed, volume, loudness, temperature, top_p, top_k,
-        repetition_penalty, input_format, encoding, split, sentence_gap, paragraph_gap, lexicon, normalize, unreadable,
-        text_mode, max_frames, max_seconds, retries, safe.
+        Options, as in `omnitts say --help-all`: language, style, speed, wpm, volume, loudness, temperature, top_p,
+        top_k, repetition_penalty, input_format, encoding, split, sentence_gap, paragraph_gap, lexicon, normalize,
+        unreadable, text_mode, max_frames, max_seconds, retries, safe.
         """
         how, speech = self._options(seed, options)
         clip = self._stream(text, voice, how, speech, tell, safe=True, urgent=False).clip()

@@ -240,7 +240,7 @@ def test_an_unknown_suffix_gets_a_warning(omnitts: Omnitts) -> None:
 def test_a_text_file_is_not_replaced_by_sound(omnitts: Omnitts) -> None:
     Path("book.txt").write_text("A whole book.")
     done = omnitts("say", *TOY, "-o", "book.txt", "Hello.")
-    assert done.code == 2 and "book.txt is a text file" in done.err and "try: -f book.txt" in done.err
+    assert done.code == 2 and "book.txt is a text file" in done.err and "-f book.txt" in done.err
     assert Path("book.txt").read_text() == "A whole book."
     assert omnitts("say", *TOY, "-o", "book.txt", "-F", "wav", "Hello.").code == 0
     assert Path("book.txt").read_bytes()[:4] == b"RIFF"

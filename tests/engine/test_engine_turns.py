@@ -46,13 +46,12 @@ def test_the_model_is_about_as_fast_as_an_h200(streams: int, slots: int, measure
 
 
 def test_with_256_slots_larger_steps_give_more_sound() -> None:
-    """Half of all enter in one turn and 64 are decoded in one call, against 32 of both; 2,195 and 2,101 on an H200,
-    when a second chunk did not yet wait for those of others. That gives the smaller steps 3 % more here."""
+    """Half of all enter in one turn and 64 are decoded in one call, against 32 of both; 2,195 and 2,101 on an H200."""
 
     def sound(**plan: int) -> float:
         return closed(256, 2.0, http=False, spread=False, frames=100, slots=256, **plan).audio_s_per_s
 
-    assert sound() > 1.01 * sound(admissions=32, burst=64)
+    assert sound() > 1.03 * sound(admissions=32, burst=64)
 
 
 @pytest.mark.parametrize(("users", "frames", "share"), [(64, 200, 0.86), (16, 100, 0.85)])

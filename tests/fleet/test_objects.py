@@ -63,7 +63,8 @@ def test_changes_copies_and_prune(omnitts: Call, home: Path, memory: str, to: st
     more = ("--to", to, "--codes")
     texts = {**TEXTS, "twin": TEXTS["r3"]}
     first = speak(omnitts, memory, texts, *more)
-    assert (first["spoken_now"], first["copied_now"]) == (40, 1)
+    copies = int(to == "files")  # the codes of a sound in a shard are not taken out for a copy: it is spoken again
+    assert (first["spoken_now"], first["copied_now"]) == (41 - copies, copies)
     before = sums(memory)
     assert before["twin"] == before["r3"]
     for id in ("r0", "r1", "r30"):
@@ -71,7 +72,7 @@ def test_changes_copies_and_prune(omnitts: Call, home: Path, memory: str, to: st
     texts |= {"r6": "This one has changed.", "copy": TEXTS["r7"]}
     forget(home)
     done = speak(omnitts, memory, texts, *more, "--prune", "-y")
-    assert (done["spoken_now"], done["copied_now"]) == (1, 1) and "whose rows are gone" in done["err"]
+    assert (done["spoken_now"], done["copied_now"]) == (2 - copies, copies) and "whose rows are gone" in done["err"]
     after = sums(memory)
     assert {id: sha for id, sha in after.items() if id not in ("r6", "copy")} == {
         id: sha for id, sha in before.items() if id in texts and id != "r6"

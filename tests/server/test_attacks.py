@@ -381,7 +381,6 @@ def test_a_million_fields_are_refused(server: Inside) -> None:
         {"voice": ["ann"]},
         {"voice": {"id": 1}},
         {"voice": {}},
-        {"voice": ""},
         {"model": {}},
         {"model": 7},
         {"response_format": "exe"},
@@ -403,21 +402,16 @@ def test_a_million_fields_are_refused(server: Inside) -> None:
         {"speed": 0},
         {"speed": -1},
         {"speed": 1e9},
-        {"seed": -1},
         {"seed": 2**63},
         {"seed": 1.5},
         {"max_new_tokens": 0},
-        {"max_new_tokens": 24001},
         {"max_new_tokens": 10**30},
-        {"initial_codec_chunk_frames": 0},
-        {"initial_codec_chunk_frames": 101},
         {"sample_rate": 0},
         {"sample_rate": 10**12},
         {"temperature": -1},
         {"top_p": -0.1},
         {"ref_text": "a"},
         {"ref_audio": 1},
-        {"ref_audio": ""},
         {"input_format": "epub"},
         {"ignore_eos": True},
     ],
@@ -1244,13 +1238,15 @@ def test_bad_messages_get_an_error_not_a_crash(server: Inside, message: str | by
             assert closed.rcvd is not None and closed.rcvd.code in (1003, 1007, 1008, 4400)
 
 
-@pytest.mark.parametrize("size", [(64 << 10) + 100, 4 << 20])
-def test_large_messages_close_the_websocket(server: Inside, size: int) -> None:
+def test_large_messages_are_an_error_and_huge_ones_end_the_connection(server: Inside) -> None:
     from websockets.exceptions import ConnectionClosed
 
     with websocket(server) as link:
+        link.send(json.dumps({"type": "input.text", "text": "a" * (4 << 20)}))
+        assert received(link)["type"] == "error"
+    with websocket(server) as link:
         with pytest.raises(ConnectionClosed) as closed:
-            link.send(json.dumps({"type": "input.text", "text": "a" * size}))
+            link.send(json.dumps({"type": "input.text", "text": "a" * (9 << 20)}))
             while True:
                 assert received(link)["type"] == "error"
         assert closed.value.rcvd is None or closed.value.rcvd.code == 1009

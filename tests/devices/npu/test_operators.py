@@ -211,7 +211,9 @@ def test_which_operations_stay_plain(ours: ModuleType) -> None:
     assert stay == frame | {
         "linear",
         "codec",
+        "eight",
         "exact",
+        "floats",
         "fuse_stack",
         "fuse_frame",
         "fuse_step",
