@@ -84,7 +84,7 @@ class Pace:
 
     def mark(self) -> None:
         """A point of the curve; at most a few hundred are kept."""
-        self.curve.append((round(self.wall_s, 2), round(self.audio_s, 2)))
+        self.curve.append((round(self.wall_s, 3), round(self.audio_s, 3)))
         if len(self.curve) > 800:
             del self.curve[1::2]
 
