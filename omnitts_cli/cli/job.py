@@ -59,8 +59,11 @@ class Job:
 
         if self.live and not self.output.dry_run:
             return Fed(), live_texts(self.words, self.text, self.command)
-        known = self.speech.language if self.speech.language in LANGUAGES else None
-        return open_script(self.words, self.text, known, self.command), None
+        return open_script(self.words, self.text, self.known_language(), self.command), None
+
+    def known_language(self) -> str | None:
+        """The code that `-l` gave."""
+        return self.speech.language if self.speech.language in LANGUAGES else None
 
     @contextmanager
     def opened(self, variant: str, model: str | None = None) -> Iterator[Ready | None]:
@@ -80,9 +83,9 @@ class Job:
             from omnitts_cli.cli.text_in import rehearse
 
             name = wanted or EMBEDDED
-            rehearse(script, name, variant, self.text)
+            rehearse(script, name, variant, self.text, self.known_language())
             for text in self.texts[1:]:
-                rehearse(replace(self, text=text).script()[0], name, variant, text)
+                rehearse(replace(self, text=text).script()[0], name, variant, text, self.known_language())
             yield None
             return
         if self.text.file or self.text.lexicon or self.output.subs or self.output.codes:

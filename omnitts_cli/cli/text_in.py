@@ -261,8 +261,8 @@ def lines_of_stdin(how: TextOptions) -> Iterator[list[Piece]]:
     yield pieces
 
 
-def rehearse(script: Script, model: str, variant: str, text: TextIn) -> None:
-    """--dry-run: what will be spoken, how long it will be, and what the model weighs."""
+def rehearse(script: Script, model: str, variant: str, text: TextIn, language: str | None = None) -> None:
+    """--dry-run: what will be spoken, how long it will be, and what the model weighs. `language`: given by -l."""
     from omnitts_cli.speech.speaking import estimated_s
     from omnitts_cli.text.given import as_words
     from omnitts_cli.text.language import detect
@@ -280,7 +280,12 @@ def rehearse(script: Script, model: str, variant: str, text: TextIn) -> None:
             continue
         if number == 0 and piece.speech:
             read = reader(
-                text.normalize, detect(piece.text).language, known, unreadable=text.unreadable, tell=console.notice
+                text.normalize,
+                language or detect(piece.text).language,
+                known,
+                certain=language is not None,
+                unreadable=text.unreadable,
+                tell=console.notice,
             )
         for part, spoken in readings(piece, read, None if text.split == "none" else known.longest_piece):
             words = as_words(spoken)

@@ -319,7 +319,15 @@ class TTS:
             safe=safe if speech.safe is None else speech.safe,
             longest=None if text.split == "none" else model.longest_piece,
             spoken_well=model.longest_piece,
-            read=reader(text.normalize, code, model, parts=live, unreadable=text.unreadable, tell=report),
+            read=reader(
+                text.normalize,
+                code,
+                model,
+                certain=speech.language in LANGUAGES,
+                parts=live,
+                unreadable=text.unreadable,
+                tell=report,
+            ),
             **given,
         )
         if live:

@@ -17,9 +17,11 @@ from typing import Any, Protocol
 from omnitts_cli.errors import Notice, UsageError
 from omnitts_cli.text.boundary import STOPS
 from omnitts_cli.text.clean import has_speech
+from omnitts_cli.text.language import CERTAIN, detect
 from omnitts_cli.text.phrases import cuts, spoken_width
 from omnitts_cli.text.piece import Break, Piece
 from omnitts_cli.text.split import SHORT_COLUMNS, Splitter
+from omnitts_cli.text.spoken.european import MODULES
 from omnitts_cli.text.unreadable import Unreadable
 
 INNER_STOP = re.compile(rf"[{re.escape(STOPS)}](?=\W*\w)")
@@ -165,6 +167,7 @@ def plain(word: str) -> str:
     return re.sub(r"\W+", "", word).casefold() or word
 
 
+OWN = ("en", *MODULES)  # languages that have rules here
 EXTRA = ("zh", "ja")  # languages that wetext knows
 
 
@@ -188,11 +191,13 @@ def reader(
     language: str | None,
     model: Reads,
     *,
+    certain: bool = False,
     parts: bool = False,
     unreadable: str = "skip",
     tell: Callable[[Notice], None] = lambda notice: None,
 ) -> Read | None:
-    """The normaliser for this model; None: text stays as it is. `language`: a code, or None if it is unknown.
+    """The normaliser for this model; None: text stays as it is. `language`: a code, or None if it is unknown;
+    unless it is `certain`, a sentence that is clearly in another language is read in its own.
 
     With `parts`, texts may be parts of sentences. `unreadable`: what becomes of words in letters that it cannot read.
     """
@@ -201,9 +206,25 @@ def reader(
     if not wanted:
         return None
     if language is None:
-        what = "--normalize: cannot detect the language of the text; reading numbers in English (set it with -l)"
+        what = (
+            "--normalize: cannot detect the language of the text; reading numbers in that of each sentence, or in "
+            "English (set it with -l)"
+        )
         tell(Notice(what, plain=True))
-    return normaliser(language or "en")
+    if certain or language in EXTRA:
+        return normaliser(language or "en")
+    return sentence_by_sentence(normaliser(language or "en"))
+
+
+def sentence_by_sentence(otherwise: Read) -> Read:
+    """Reads each sentence in its own language where that is clear and has rules here."""
+
+    def read(text: str) -> str:
+        seen = detect(text)
+        clear = seen.language in OWN and seen.confidence >= CERTAIN
+        return (normaliser(str(seen.language)) if clear else otherwise)(text)
+
+    return read
 
 
 def in_plain_letters(only: bool, readable: Unreadable, parts: bool) -> Read:
@@ -222,8 +243,12 @@ def normaliser(language: str) -> Read:
         from omnitts_cli.text.spell_out import spell_out
 
         return spell_out
+    if language in MODULES:
+        from omnitts_cli.text.spoken.european.reader import speller
+
+        return speller(language)
     if language not in EXTRA:
-        raise UsageError(f"--normalize does not support '{language}'", hint=f"supported: en, {', '.join(EXTRA)}")
+        raise UsageError(f"--normalize does not support '{language}'", hint=f"supported: {', '.join((*OWN, *EXTRA))}")
     return of_wetext(language)
 
 

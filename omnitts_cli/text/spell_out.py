@@ -56,14 +56,7 @@ def spell_out(text: str) -> str:
         text = UNSAID.sub("", text)
         text = without_superscripts(FRACTION_AFTER_DIGIT.sub("\u2064", text))
         text = "".join(unicodedata.normalize("NFKC", c) if foldable(c) else c for c in text)
-    parts, end = [], 0
-    for place in PLACES.finditer(text):
-        if text[place.end() : place.end() + 1] == " " and place[0].islower() and place[0] not in FORMS.words:
-            continue  # a word that is read as it stands, as most are
-        if place.start() >= end and (found := FORMS.at(text, place.start())):
-            parts += [text[end : place.start()], found[0]]
-            end = found[1]
-    return re.sub(" {2,}", " ", "".join(parts) + text[end:]).replace("\u2064", " ")
+    return re.sub(" {2,}", " ", FORMS.read(text, PLACES)).replace("\u2064", " ")
 
 
 def unescaped(entity: str) -> str:

@@ -38,11 +38,32 @@ def test_the_others_get_the_text_as_it_is_unless_asked() -> None:
 
 
 def test_a_language_without_rules_is_2(omnitts: Omnitts) -> None:
-    with pytest.raises(UsageError, match="does not support 'fr'"):
-        normaliser("fr")
+    with pytest.raises(UsageError, match="does not support 'ko'"):
+        normaliser("ko")
     toy = ["say", "-m", "random:toy", "--max-frames", "6", "-o", "a.wav", "--normalize"]
     assert omnitts(*toy, "-l", "de", "Um 5 Uhr.").code == 2
     assert omnitts(*toy, "-l", "en", "At 5 o'clock.").code == 0
+
+
+def test_each_sentence_is_read_in_its_language_unless_one_is_given() -> None:
+    told: list[Any] = []
+    read = reader(True, None, LARGE, tell=told.append)
+    assert read is not None and len(told) == 1
+    assert read("Les enfants ont mangé 21 pommes avec leur mère.") == (
+        "Les enfants ont mangé vingt et une pommes avec leur mère."
+    )
+    assert read("Los niños tienen 21 libros y no quieren más.").split()[3] == "veintiún"
+    assert read("21") == "twenty one"
+    mixed = reader(True, "fr", LARGE)
+    assert mixed is not None and mixed("21") == "vingt et un"
+    assert mixed("They have 21 books and some of them are very good.").split()[2] == "twenty"
+    given = reader(True, "it", LARGE, certain=True)
+    assert given is not None and "ventuno" in given("They have 21 books and some of them are very good.")
+
+
+def test_a_rehearsal_reads_in_the_language_that_is_given(omnitts: Omnitts) -> None:
+    call = ["say", "-m", "0.6b", "--dry-run", "--json", "--normalize", "-l", "pt"]
+    assert omnitts(*call, "R$ 2,50").json["spoken"] == "dois reais e cinquenta centavos"
 
 
 def test_chinese_needs_the_extra_and_uses_it(monkeypatch: pytest.MonkeyPatch) -> None:

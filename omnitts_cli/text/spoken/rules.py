@@ -56,6 +56,17 @@ class Rules:
                 return apart(text, place, end, words), end
         return None
 
+    def read(self, text: str, places: re.Pattern[str]) -> str:
+        """The text with the words of every form. `places`: where one can begin."""
+        parts, end = [], 0
+        for place in places.finditer(text):
+            if text[place.end() : place.end() + 1] == " " and place[0].islower() and place[0] not in self.words:
+                continue  # a word that is read as it stands, as most are
+            if place.start() >= end and (found := self.at(text, place.start())):
+                parts += [text[end : place.start()], found[0]]
+                end = found[1]
+        return "".join(parts) + text[end:]
+
     def _candidates(self, text: str, place: int) -> tuple[Rule, ...]:
         kind = kind_of(text[place])
         key = kind

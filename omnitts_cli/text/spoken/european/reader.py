@@ -1,0 +1,30 @@
+"""Text of a language with a table -> the same with numbers, dates, money, units and short forms as words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+
+from omnitts_cli.text.spoken.european import MODULES, dates, names, quantities
+from omnitts_cli.text.spoken.european.table import Table
+from omnitts_cli.text.spoken.rules import Rules
+
+PLACES = re.compile(r"\d+|(?<![^\W_])[^\W\d_ºª]+| (?=[-–+=×<>&] )|[^\w\s.,:;!?\")\]]")
+"""Where a form can begin."""
+
+
+@cache
+def speller(language: str) -> Callable[[str], str]:
+    """Reads a text of the language."""
+    table: Table = import_module(f"{__package__}.{MODULES[language]}").TABLE
+    forms = Rules((
+        *quantities.telephones(table), *dates.rules(table), *names.rules(table), *quantities.rules(table),
+    ))  # fmt: skip
+
+    def spell_out(text: str) -> str:
+        text = text.translate(quantities.VULGAR)
+        return re.sub(" {2,}", " ", forms.read(text, PLACES))
+
+    return spell_out
