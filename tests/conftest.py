@@ -18,7 +18,7 @@ from hypothesis import settings
 import omnitts_cli
 from omnitts_cli.kernels.cpu import build
 
-pytest_plugins = ("command",)  # fixtures of tests/support/command.py: the command as a test calls it
+pytest_plugins = ("command", "processor")  # of tests/support: the command as a test calls it; what tests cost
 
 # The same examples in every run, and no time limit for one of them; pytest --hypothesis-profile=explore draws new ones.
 settings.register_profile("same", derandomize=True, deadline=None, database=None)
@@ -34,8 +34,11 @@ def pytest_configure() -> None:
     """A shell starts its background jobs with Ctrl-C ignored, and every child inherits that; tests send it.
 
     The CPU's library is compiled where it is missing and there is a compiler: a checkout has none. Without an installed
-    package, child processes import the one that the tests import.
+    package, child processes import the one that the tests import. They find it as bytecode, even if the environment
+    asks for none: each of a hundred processes would compile it again.
     """
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     home = Path(omnitts_cli.__file__).parents[1]
     if home.name != "site-packages":
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(home), os.environ.get("PYTHONPATH")]))

@@ -49,7 +49,8 @@ def toy(
     pieces = parts(config, ops)
     generator = torch.Generator().manual_seed(seed)
     for part in pieces.all():
-        part.module.to_empty(device="cpu")
+        # what to_empty does; its empty_like of a tensor without values imports sympy, which takes longer than all else
+        part.module._apply(lambda empty: torch.empty(empty.shape, dtype=empty.dtype))
         _randomise(part.module, generator)
     _audible(pieces)
     for part in pieces.all():

@@ -462,7 +462,7 @@ def test_nothing_else_is_on_stdout(started: Started, home: Path) -> None:
     )
     path = os.pathsep.join([str(home / "loud"), *sys.path])
     environment = {**os.environ, "PYTHONPATH": path, "PYTHONWARNINGS": "always"}
-    process = started("say", *TOY, "-o", "-", "--sample-rate", "16000", "Hello there.", env=environment)
+    process = started("say", *TOY, "-o", "-", "--sample-rate", "16000", "Hello there.", env=environment, fresh=True)
     out, err = process.communicate(timeout=LONG_S)
     assert process.returncode == 0
     assert b"LOUD torch" in err and b"LOUDER" in err
@@ -480,7 +480,9 @@ def test_offline_opens_no_socket(omnitts: Omnitts, monkeypatch: pytest.MonkeyPat
 
 def test_a_home_that_cannot_be_written(started: Started, home: Path) -> None:
     environment = {k: v for k, v in os.environ.items() if k not in ("HOME", "HF_HOME")}
-    process = started("say", *TOY, "-o", "a.wav", "Hello there.", env={**environment, "HOME": "/proc/nowhere"})
+    process = started(
+        "say", *TOY, "-o", "a.wav", "Hello there.", env={**environment, "HOME": "/proc/nowhere"}, fresh=True
+    )
     assert process.wait(LONG_S) == 0
 
 
@@ -496,7 +498,7 @@ def test_no_portaudio_and_no_player(started: Started, home: Path) -> None:
 
 def test_a_locale_of_the_last_century(started: Started) -> None:
     environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": ""}
-    process = started("say", *TOY, "-v", "anné", "-o", "a.wav", "Grüße", env=environment)
+    process = started("say", *TOY, "-v", "anné", "-o", "a.wav", "Grüße", env=environment, fresh=True)
     _, err = process.communicate(timeout=LONG_S)
     assert process.returncode in (3, 4)  # where the locale knows no é, the text is no text either
     assert b"UnicodeEncodeError" not in err and b"Traceback" not in err
@@ -519,7 +521,7 @@ def test_no_terminal_at_all(started: Started) -> None:
 
 def test_streams_line_by_line_from_an_open_pipe(started: Started) -> None:
     """The first line's sound is there before the second line is written, to the last sample."""
-    process = started("say", *TOY, "-o", "-", "-F", "raw", "-q", stdin=subprocess.PIPE)
+    process = started("say", *TOY, "-o", "-", "-F", "raw", "-q", stdin=subprocess.PIPE, fresh=True)
     process.stdin.write(b"Hello there, this is one.\n")
     process.stdin.flush()
     first = process.stdout.read(2 * 12 * 640)

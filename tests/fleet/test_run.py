@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import warm
 from batch_child import OPERATIONS, Fault
 from patience import LONG_S, eventually
 
@@ -42,7 +43,7 @@ def manifest_of(folder: Path, rows: int = ROWS) -> Path:
 
 def child(home: Path, out: str, plan: dict[str, Any] | None = None, *more: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(CHILD), str(home / "made"), json.dumps(plan or {}), "batch", "rows.jsonl", "-O", out]
-    return subprocess.run([*command, *TOY, *more], capture_output=True, text=True, timeout=120)
+    return warm.run([*command, *TOY, *more], capture_output=True, text=True, timeout=120)
 
 
 def sums(out: Path) -> dict[str, str]:

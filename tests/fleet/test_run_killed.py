@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 from corpus import sums
 from hopper import HOPPER
 from patience import LONG_S, eventually
@@ -46,7 +47,8 @@ def started(out: str, options: tuple[str, ...]) -> subprocess.Popen[bytes]:
     """`omnitts batch` in a process that notes every row that it makes in the file `made-OUT`."""
     command = [sys.executable, str(CHILD), f"made-{out}", "{}", "batch", "rows.jsonl", "-O", out, "--exact"]
     with Path(f"{out}.err").open("ab") as err:
-        return subprocess.Popen([*command, "--seed", "5", "-q", *options], stdout=err, stderr=err)
+        start = subprocess.Popen if options == CARD else warm.Process
+        return start([*command, "--seed", "5", "-q", *options], stdout=err, stderr=err)
 
 
 def records(out: str) -> int:

@@ -17,6 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import warm
 from batch_child import OBJECTS, Fault
 from object_store import lines_of, stored, sums, sums_of_folder
 from ray_workers import workers_here
@@ -49,9 +50,7 @@ def child(out: str, plan: dict[str, Any] | None, *more: str) -> subprocess.Compl
     command = [sys.executable, str(CHILD), "made", json.dumps(plan or {}), "batch", "rows.jsonl", "-O", out]
     shards = ["--shard-size", "100KB"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        [*command, *TOY, *shards, *more], capture_output=True, text=True, timeout=240, env=environment
-    )
+    return warm.run([*command, *TOY, *shards, *more], capture_output=True, text=True, timeout=240, env=environment)
 
 
 def another_machine(home: Path) -> None:

@@ -18,6 +18,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import warm
 from patience import LONG_S, eventually, first_sound_only
 from serving import Running
 
@@ -240,8 +241,8 @@ def process(*more: str, **environment: str) -> tuple[subprocess.Popen[str], str]
     """A server in a process of its own, ready, and its address."""
     command = [sys.executable, "-m", "omnitts_cli", "serve", "-m", "random:toy", "--port", "0", "-d", "cpu", "-b", "2"]
     given = {**os.environ, "OMNITTS_THREADS": "1", **environment}
-    running = subprocess.Popen([*command, "--socket", "off", *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                               text=True, env=given)  # fmt: skip
+    running = warm.Process([*command, "--socket", "off", *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                           text=True, env=given)  # fmt: skip
     assert running.stdout and running.stderr
     url = running.stdout.readline().strip()
     while "ready" not in running.stderr.readline():

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 from golden_set import checkpoint
 
 from omnitts_cli.cli.app import run
@@ -135,11 +136,12 @@ def processes() -> Iterator[list[subprocess.Popen[bytes]]]:
 
 @pytest.fixture
 def started(home: Path, processes: list[subprocess.Popen[bytes]]) -> Started:
-    """`started("say", ...)`: the command as a process of its own."""
+    """`started("say", ...)`: the command as a process of its own; with fresh=True it is a new interpreter too."""
 
-    def start(*arguments: str, **options: Any) -> subprocess.Popen[bytes]:
+    def start(*arguments: str, fresh: bool = False, **options: Any) -> subprocess.Popen[bytes]:
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        process = subprocess.Popen([*PYTHON, *arguments], **{**pipes, **options})
+        kind = subprocess.Popen if fresh else warm.Process
+        process = kind([*PYTHON, *arguments], **{**pipes, **options})
         processes.append(process)
         return process
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 from command import Omnitts, Started
 from patience import LONG_S, eventually
 
@@ -68,9 +69,9 @@ def in_phase(home: Path, processes: list[Process]) -> Any:
     """`in_phase("load", "say", ...)`: a process that has just reached the phase."""
 
     def start(phase: str, *arguments: str) -> Process:
-        process = subprocess.Popen(
+        process = warm.Process(
             [sys.executable, "-c", PHASES, phase, *arguments],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heed_signals,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
         processes.append(process)
         assert process.stderr is not None
