@@ -174,7 +174,7 @@ SPEECH = (
         """,
         (WORDS,),
         {"live": "table:Live", **SPEAKING},
-        Rules(hidden={"play"}, words={"output": ("Also write the sound to this file.", "PATH")}),
+        Rules(absent={"max_hours"}, hidden={"play"}, words={"output": ("Also write the sound to this file.", "PATH")}),
     ),
     Command(
         "ask",

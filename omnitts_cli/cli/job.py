@@ -90,6 +90,7 @@ class Job:
             return
         if self.text.file or self.text.lexicon or self.output.subs or self.output.codes:
             self.refuse_overwriting()
+            self.confirm_length()
         with ExitStack() as closing:
             with held():  # a signal between these two lines would leave a temporary file
                 stage = self.reserved()
@@ -107,6 +108,17 @@ class Job:
         read = [name for text in (self.text, *self.texts) for name in (*text.file, *text.lexicon)]
         for output in self.takes or (self.output,):
             sound_out.refuse_overwriting(output, read)
+
+    def confirm_length(self) -> None:
+        """Says how long the speech of files will be, and asks if it is very long. `play` can be stopped at any time."""
+        from omnitts_cli.cli import length
+
+        if self.command == "play":
+            return
+        seconds = sum(map(length.seconds_of_files, self.texts or (self.text,))) / self.speech.speed
+        seconds *= 1 if self.texts else max(len(self.takes), 1)
+        length.confirm(seconds, self.output.max_hours, self.messages)
+        length.tell(seconds)
 
     def via(self) -> str:
         """--via; off where a server cannot do what is asked."""

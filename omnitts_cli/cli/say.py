@@ -194,8 +194,8 @@ class BookCommand:
                 chapter_gap_s=self.book.chapter_gap / 1000, tell=console.notice,
                 look=partial(tell_pace, progress),
             )  # fmt: skip
-            planned = job.plan()
-            if self.book.list_chapters or self.output.dry_run:
+            planned = self.planned(job)
+            if self.only_lists:
                 return list_chapters(document, planned)
             cache = Cache(Path(self.book.work) if self.book.work else default_folder())
             closing.callback(cache.close)
@@ -220,6 +220,24 @@ class BookCommand:
             if subs:
                 subs.write_times(result.sentences)
         report_book(place, result, document)
+
+    @property
+    def only_lists(self) -> bool:
+        """Whether nothing is spoken."""
+        return self.book.list_chapters or self.output.dry_run
+
+    def planned(self, job: BookJob) -> list[Chapter]:
+        """The chapters in units. A very long book is asked about first, as it also takes long to split."""
+        from omnitts_cli.cli import length
+
+        if self.only_lists:
+            return job.plan()
+        seconds = sum(length.seconds_of_blocks(section.blocks) for _, section in job.chapters)
+        length.confirm(seconds / self.speech.speed, self.output.max_hours, self.messages)
+        planned = job.plan()
+        seconds = sum(chapter.expected_s for chapter in planned)
+        length.tell(seconds / self.speech.speed, f"{counted_chapters(planned)}, ")
+        return planned
 
     def place(
         self, folder: Folder, work: Path, marks: Marks, chapters: list[Chapter], closing: ExitStack
@@ -440,7 +458,11 @@ def list_chapters(document: Document, chapters: list[Chapter]) -> None:
         )  # fmt: skip
     seconds = sum(one.expected_s for one in chapters)
     name = f"{document.title}: " if document.title else ""
-    console.note(f"{name}{len(chapters)} chapter{'s' * (len(chapters) != 1)}, {estimate(seconds)}")
+    console.note(f"{name}{counted_chapters(chapters)}, {estimate(seconds)}")
+
+
+def counted_chapters(chapters: Sequence[object]) -> str:
+    return f"{len(chapters)} chapter{'s' * (len(chapters) != 1)}"
 
 
 def report_book(place: BookPlace | ChapterFiles, result: Result, document: Document) -> None:
@@ -455,9 +477,8 @@ def report_book(place: BookPlace | ChapterFiles, result: Result, document: Docum
         models=result.models, chapters=chapter_rows(result.marks), warnings=console.warnings,
     )  # fmt: skip
     where = f" in {place.path}" if place.path else ""
-    chapters = f"{len(result.marks)} chapter{'s' * (len(result.marks) != 1)}"
     kept = result.units - result.spoken
-    line = f"{duration(result.seconds)} of speech, {chapters}{where}"
+    line = f"{duration(result.seconds)} of speech, {counted_chapters(result.marks)}{where}"
     console.note(
         line + (f"; {kept} of {result.units} parts reused from an earlier run" if kept and result.units > 1 else "")
     )

@@ -413,6 +413,15 @@ class Results(Output):
     dry_run: Annotated[bool, for_text("--dry-run", SWITCH, "Show how the text is split; load no model.", main=True)] = (
         False
     )
+    max_hours: Annotated[
+        float | str,
+        for_text(
+            "--max-hours",
+            either("off", number(0.01, 100_000)),
+            "Ask before more speech from files than this; without a terminal, refuse it.",
+            "N|off",
+        ),
+    ] = 100.0
 
 
 @dataclass(frozen=True)
