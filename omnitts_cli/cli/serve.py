@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 import typer
@@ -71,7 +72,7 @@ def serve(serving: Serving, machine: Machine, network: Network, messages: Messag
         server = run.Server(
             serving, guard, planned(serving.model or (EMBEDDED,)), load, sockets,
             ready=lambda: console.note("ready"), log=console.note, uploads=uploads,
-            abort=engines.close,
+            abort=partial(engines.close, 0.0),
         )  # fmt: skip
         code = server.run()
     finally:

@@ -139,24 +139,24 @@ class Job:
         models = self._models(plan.models, work / "dtype", begun)
         masks = [model.mask for model in models]
         pace = Pace()
-        prune = partial(self._prune, out, work, plan, masks, journal)
-        prune(late=False)
+        store = self._opened(out, work, journal, closing, listing)
         with self.lookup(work) as lookup:
-            store = self.store(out, work, journal, lookup, listing)
-            closing.callback(store.close)
             keep = self._only(plan)
             todo = pending(plan, store, lookup, masks, retry_failed=self.corpus.retry_failed, keep=keep)
         speak = todo.speak[: self.corpus.limit] if self.corpus.limit else todo.speak
-        copied = partial(self._copied, plan, masks, journal, pace, store, work)
+        copied = partial(self._copied, plan, masks, journal, pace, work)
         if len(todo.copy) or len(speak) or len(todo.later):
             self.check_room(out, plan, speak)
-        speak = np.concatenate([copied(todo.copy), speak])
-        prune(late=True)
+        speak = np.concatenate([copied(store, todo.copy), speak])
+        if self.corpus.prune:  # after rows with a new id have taken over the sound of the old one
+            store.finish()
+            self._prune(out, work, plan, masks, journal)
+            store = self._opened(out, work, journal, closing)
         if len(speak) or len(todo.later):
             self._speak(plan, store, journal, models, speak, todo.tries, pace, work, open_model)
             if len(todo.later) and not self.corpus.limit:
                 store.flush()
-                left = copied(todo.later)
+                left = copied(store, todo.later)
                 self._speak(plan, store, journal, models, left, {}, pace, work, open_model)
         store.finish()
         with self.lookup(work) as lookup:
@@ -165,7 +165,7 @@ class Job:
         return summary
 
     def _copied(
-        self, plan: Plan, masks: list[np.ndarray], journal: Journal, pace: Pace, store: Store, work: Path,
+        self, plan: Plan, masks: list[np.ndarray], journal: Journal, pace: Pace, work: Path, store: Store,
         rows: np.ndarray,
     ) -> np.ndarray:  # fmt: skip
         """Gives rows the sound that exists under another name; returns the others."""
@@ -369,6 +369,15 @@ class Job:
             return ParquetParts(out, suffix, corpus.shard_size, lookup, work)
         return Files(out, codes=corpus.save_codes, listing=listing)
 
+    def _opened(
+        self, out: Path, work: Path, journal: Journal, closing: ExitStack, listing: Listing | None = None
+    ) -> Store:
+        """The store, with all that the journals know."""
+        with self.lookup(work) as lookup:
+            store = self.store(out, work, journal, lookup, listing)
+        closing.callback(store.close)
+        return store
+
     def _only(self, plan: Plan) -> np.ndarray | None:
         """The rows of --only."""
         if not self.corpus.only:
@@ -504,14 +513,8 @@ class Job:
                 path.unlink()
         shutil.rmtree(work / "shards", ignore_errors=True)
 
-    def _prune(
-        self, out: Path, work: Path, plan: Plan, masks: list[np.ndarray], journal: Journal, *, late: bool
-    ) -> None:
-        """--prune: removes the sound of rows that are gone from the manifest. Files are removed late, when rows with a
-        new id have taken over the sound of the old one; shards are written anew before any is opened.
-        """
-        if not self.corpus.prune or late != (self.corpus.to == "files"):
-            return
+    def _prune(self, out: Path, work: Path, plan: Plan, masks: list[np.ndarray], journal: Journal) -> None:
+        """--prune: removes the sound of rows that are gone from the manifest."""
 
         def confirm(question: str) -> bool:
             return self.corpus.yes or self.confirm(question)
@@ -543,7 +546,7 @@ class Job:
         if damaged:
             assert isinstance(store, Files)
             store.remove(damaged)
-            self.tell(Notice(f"{len(damaged)} files were damaged; their rows are spoken again", plain=True))
+            self.tell(Notice(f"{counted(len(damaged), 'file')} damaged: spoken again", plain=True))
 
 
 def bits_of(tts: TTS) -> str:

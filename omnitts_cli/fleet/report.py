@@ -150,7 +150,7 @@ def unchanged(kept: Path, stamp: dict[str, Any], out: Path) -> dict[str, Any] | 
         before = json.loads(files.read(kept, files.LARGE))
         same = all(before.get(name) == value for name, value in stamp.items())
         return before if same and (out / MANIFEST).stat().st_size == before["bytes"] else None
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, AttributeError, RecursionError):
         return None
 
 

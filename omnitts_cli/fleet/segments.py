@@ -40,6 +40,8 @@ def records_of(segment: bytes) -> tuple[np.ndarray, bytes]:
     except zlib.error:
         return np.zeros(0, RECORD), b""
     count = int.from_bytes(data[:COUNT], "little")
+    if len(data) < COUNT + count * SIZE:
+        return np.zeros(0, RECORD), b""
     return np.frombuffer(data, RECORD, count, COUNT), data[COUNT + count * SIZE :]
 
 

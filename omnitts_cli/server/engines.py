@@ -78,13 +78,13 @@ class Engines:
         """The number of the process; None if it is not running."""
         return self._process.pid if self._process is not None and self._process.poll() is None else None
 
-    def close(self) -> None:
-        """Ends the process."""
+    def close(self, wait_s: float = 5.0) -> None:
+        """Ends the process; after this time by force. One that is opening a model notices nothing before it has."""
         if self._control is not None:
             self._control.close()
         if self._process is not None:
             try:
-                self._process.wait(5)
+                self._process.wait(wait_s)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -65,3 +66,14 @@ def test_it_is_exact_with_the_compiled_library_only(cpu: CPUDevice, monkeypatch:
     with pytest.raises(DeviceError, match="compiled library"):
         without.make_exact()
     assert not without.exact
+
+
+@pytest.mark.parametrize(("system", "unit"), [("linux", 1024), ("darwin", 1)])
+def test_peak_memory_is_in_bytes_on_every_system(
+    cpu: CPUDevice, monkeypatch: pytest.MonkeyPatch, system: str, unit: int
+) -> None:
+    """macOS counts in bytes where Linux counts in KiB."""
+    resource = pytest.importorskip("resource")
+    monkeypatch.setattr(resource, "getrusage", lambda who: SimpleNamespace(ru_maxrss=5))
+    monkeypatch.setattr("sys.platform", system)
+    assert cpu.peak_bytes() == 5 * unit

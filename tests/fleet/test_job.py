@@ -307,6 +307,14 @@ def test_one_content_under_two_ids_is_spoken_once(omnitts: Call) -> None:
     )
 
 
+def test_rows_with_one_content_all_have_their_codes(omnitts: Call) -> None:
+    Path("m.csv").write_text("id,text\na,Same.\nb,Same.\n")
+    done = batch(omnitts, "m.csv", "-O", "out", "--codes")
+    assert (done["spoken_now"], done["copied_now"]) == (1, 1)
+    files = [Path("out", row["codes"]).read_bytes() for row in rows_of()]
+    assert len(files) == 2 and files[0] == files[1] and np.load(io.BytesIO(files[0])).size
+
+
 def test_missing_and_damaged_files(omnitts: Call) -> None:
     Path("m.csv").write_text(CSV)
     batch(omnitts, "m.csv", "-O", "out")
@@ -332,7 +340,7 @@ def test_limit_only_prune_and_fresh(omnitts: Call) -> None:
     Path("m.csv").write_text("id,text\na,Hello there.\n")
     assert omnitts("batch", "m.csv", "-O", "out", "--prune", *TOY).code == 2
     assert len(list(Path("out").glob("*/*.flac"))) == 3
-    batch(omnitts, "m.csv", "-O", "out", "--prune", "-y")
+    assert "removed 2 files" in batch(omnitts, "m.csv", "-O", "out", "--prune", "-y")["err"]
     assert [path.name for path in Path("out").glob("*/*.flac")] == ["a.flac"]
     Path("out/mine.txt").write_text("mine")
     assert batch(omnitts, "m.csv", "-O", "out", "--fresh", "-y")["spoken_now"] == 1

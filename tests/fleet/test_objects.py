@@ -91,7 +91,7 @@ def test_a_damaged_or_lost_object_is_made_again(omnitts: Call, memory: str) -> N
     assert speak(omnitts, memory, TEXTS)["spoken_now"] == 2
     bucket.put(rows["r5"]["output"], b"\0" * rows["r5"]["bytes"])
     done = speak(omnitts, memory, TEXTS, "--verify-files")
-    assert done["spoken_now"] == 1 and "1 files were damaged" in done["err"]
+    assert done["spoken_now"] == 1 and "1 file damaged" in done["err"]
     assert sums(memory) == whole and stored(memory) == sorted(whole.values())
 
 

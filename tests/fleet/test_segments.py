@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ def test_a_damaged_segment_holds_nothing() -> None:
     data = segment_of(*packed([entry(1), entry(2)], 0))
     records, lines = records_of(data)
     assert records["row"].tolist() == [1, 2] and lines.count(b"\n") == 2
-    for wrong in (b"", data[:-1], data[: len(data) // 2]):
+    for wrong in (b"", data[:-1], data[: len(data) // 2], zlib.compress(b"\x09")):
         assert len(records_of(wrong)[0]) == 0
 
 

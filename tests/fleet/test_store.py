@@ -115,8 +115,27 @@ def test_copies_and_changes_in_shards(omnitts: Call, to: str) -> None:
     assert sha8(data) == int.from_bytes(bytes.fromhex(rows["new"]["sha256"])[:8], "little")
 
 
-def sounds_of(to: str) -> dict[str, str]:
-    """The SHA-256 of every sound that is stored, by a name that tells one take of a row from another."""
+@pytest.mark.parametrize("to", ["webdataset", "parquet"])
+def test_a_row_with_a_new_id_keeps_its_sound_though_the_old_one_is_pruned(omnitts: Call, to: str) -> None:
+    Path("m.csv").write_text("id,text\na,Hello there.\nold,Good morning.\n")
+    options = ("--to", to, "-F", "wav", "--prune", "-y")
+    run(omnitts, *options)
+    before = rows_of("out")["old"]["sha256"]
+    Path("m.csv").write_text("id,text\na,Hello there.\nnew,Good morning.\n")
+    done = run(omnitts, *options)
+    assert (done["spoken_now"], done["copied_now"], done["spoken"]) == (0, 1, 2)
+    after = {id: row["sha256"] for id, row in rows_of("out").items()}
+    assert after["new"] == before and set(after) == {"a", "new"}
+    assert sorted(sounds_of(to, members=3).values()) == sorted(after.values())
+    Path("m.csv").write_text("id,text\na,Hello there.\nnew,Good morning.\nlast,And this.\n")
+    assert run(omnitts, *options)["spoken_now"] == 1 and len(sounds_of(to, members=3)) == 3
+
+
+def sounds_of(to: str, members: int = 4) -> dict[str, str]:
+    """The SHA-256 of every sound that is stored, by a name that tells one take of a row from another.
+
+    `members`: of a row in a tar file, of which the sound is the last: JSON, text, maybe codes, sound.
+    """
     from pyarrow.parquet import read_table
 
     found = {}
@@ -125,11 +144,11 @@ def sounds_of(to: str) -> dict[str, str]:
             rows = [(row["id"], row["audio"]) for row in read_table(path).to_pylist()]
         else:
             with tarfile.open(path) as tar:
-                members = [(one.name, tar.extractfile(one).read()) for one in tar]  # type: ignore[union-attr]
-            assert len(members) % 4 == 0  # json, txt, codes and sound of each
-            rows = [(json.loads(members[n][1])["id"], members[n + 3][1]) for n in range(0, len(members), 4)]
-        for id, data in rows:
-            found[f"{path.name} {id} {len(found)}"] = hashlib.sha256(data).hexdigest()
+                data = [tar.extractfile(one).read() for one in tar]  # type: ignore[union-attr]
+            assert len(data) % members == 0
+            rows = [(json.loads(data[n])["id"], data[n + members - 1]) for n in range(0, len(data), members)]
+        for id, sound in rows:
+            found[f"{path.name} {id} {len(found)}"] = hashlib.sha256(sound).hexdigest()
     return found
 
 

@@ -7,12 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from patience import eventually
+from patience import LONG_S, eventually
 from serving import start
 
 from omnitts_cli.audio.pcm import to_int16
@@ -143,6 +145,23 @@ def test_a_process_that_is_killed_is_replaced() -> None:
     finally:
         engines.close()
     assert engines.pid is None
+
+
+def test_a_process_that_opens_a_model_is_ended_at_once() -> None:
+    engines, errors = Engines(), list[BaseException]()
+
+    def open_slowly() -> None:
+        try:
+            engines.open(LONG_S, opener=time.sleep)  # type: ignore[arg-type]
+        except RuntimeError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=open_slowly)
+    thread.start()
+    eventually(lambda: engines.pid)
+    engines.close(0.0)
+    thread.join(LONG_S / 2)
+    assert not thread.is_alive() and errors and engines.pid is None
 
 
 def _body(text: str) -> str:

@@ -278,6 +278,27 @@ def test_a_drain_that_takes_too_long_is_143() -> None:
     response.close()
 
 
+def test_a_signal_does_not_wait_for_a_model_that_is_loading() -> None:
+    """However long --drain is: a loading thread cannot be stopped, so what it waits for is ended."""
+    begun, aborted = threading.Event(), threading.Event()
+
+    def load(model: Model) -> Any:
+        begun.set()
+        assert aborted.wait(LONG_S), "the server waits for the model"
+        raise RuntimeError("the process has ended")
+
+    async def work() -> int:
+        sockets = [listen.tcp("127.0.0.1", 0)]
+        serving = Serving(model=("random:toy",), drain=900.0)
+        server = run.Server(serving, Guard(), planned(serving.model), load, sockets, abort=aborted.set)
+        task = asyncio.create_task(server.serve())
+        assert await asyncio.to_thread(begun.wait, LONG_S)
+        server.stop()
+        return await task
+
+    assert asyncio.run(work()) == 0 and aborted.is_set()
+
+
 @pytest.mark.parametrize("options", [["--host", "0.0.0.0"], ["--port", "70000"], ["--api-key-file", "missing"]])
 def test_options_that_cannot_be(options: list[str]) -> None:
     command = [sys.executable, "-m", "omnitts_cli", "serve", "-m", "random:toy", *options]

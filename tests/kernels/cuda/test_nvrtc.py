@@ -33,3 +33,19 @@ def test_a_folder_that_cannot_be_written_to_is_no_error(tmp_path: Path, monkeypa
     (tmp_path / "file").write_text("")
     monkeypatch.setattr(nvrtc, "cache_folder", lambda: tmp_path / "file" / "kernels")
     assert nvrtc.cached("x.cubin", lambda: b"cubin") == b"cubin"
+
+
+@pytest.mark.parametrize(
+    ("present", "step"), [((), "nvidia-smi"), (("libcuda.so.1",), "pip install nvidia-cuda-nvrtc")]
+)
+def test_what_is_missing_is_said_with_a_next_step(
+    monkeypatch: pytest.MonkeyPatch, present: tuple[str, ...], step: str
+) -> None:
+    def library(name: str) -> str:
+        if name not in present:
+            raise OSError(f"{name}: cannot open shared object file")
+        return name
+
+    monkeypatch.setattr("ctypes.CDLL", library)
+    with pytest.raises(nvrtc.CompileError, match=step):
+        nvrtc._libraries.__wrapped__()
