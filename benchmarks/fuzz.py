@@ -2,8 +2,9 @@
 
     python benchmarks/fuzz.py --minutes 60 --seed 0
 
-It ends with 1 and the seeds if a case was not held: an internal error, more than 10 s, too much memory, or a server
-that no longer answers. `--case NAME --seed N` runs one case again; the cases are in tests/support/fuzz.py.
+It ends with 1 and the seeds if a case was not held: an internal error, more than 10 s of processor time, a minute in
+all, too much memory, or a server that no longer answers. `--case NAME --seed N` runs one case again; the cases are in
+tests/support/fuzz.py.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def problems(server: Served, seed: int) -> list[str]:
     """What is wrong with the server after a round."""
     found = []
     began = time.monotonic()
-    if ask(server.url, "/health").status != 200 or time.monotonic() - began > fuzz.SLOW_S:
+    if ask(server.url, "/health").status != 200 or time.monotonic() - began > fuzz.HANGS_S:
         found.append(f"after {seed}: /health")
     if server.memory() >> 20 > MOST_SERVER_MIB:
         found.append(f"after {seed}: the server has {server.memory() >> 20} MiB")

@@ -31,6 +31,7 @@ TEXTS = {
     "usual": "A usual word. ",
 }
 STEP_S, LONGEST_S = 0.02, 30.0
+PATIENCE_S = 6 * 3600.0  # for a whole answer of twenty minutes of sound, of twelve that are made at once
 
 
 class Server:
@@ -55,7 +56,7 @@ class Server:
             "off",
         ]
         self.process = subprocess.Popen(
-            [*command, "--voices-dir", str(voices), "--max-per-client", "0", "--request-timeout", "3600"],
+            [*command, "--voices-dir", str(voices), "--max-per-client", "0", "--request-timeout", "6h"],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, cwd=folder, text=True,
         )  # fmt: skip
         assert self.process.stdout and self.process.stderr
@@ -67,7 +68,7 @@ class Server:
 
     def ask(self, method: str, path: str, body: object = None) -> tuple[int, int]:
         """The status and the length of an answer."""
-        link = http.client.HTTPConnection(self.where.hostname or "", self.where.port, timeout=600)
+        link = http.client.HTTPConnection(self.where.hostname or "", self.where.port, timeout=PATIENCE_S)
         try:
             kind = {"Content-Type": "application/json"}
             link.request(method, path, None if body is None else json.dumps(body), kind)
@@ -82,7 +83,7 @@ class Server:
     def gaps(self, stop: threading.Event, found: list[float]) -> None:
         """The waits for chunks of a stream that goes on."""
         while not stop.is_set():
-            link = http.client.HTTPConnection(self.where.hostname or "", self.where.port, timeout=600)
+            link = http.client.HTTPConnection(self.where.hostname or "", self.where.port, timeout=PATIENCE_S)
             text = {"input": "Some words that go on for a while. " * 4, "response_format": "pcm", "seed": 1}
             link.request("POST", "/v1/audio/speech", json.dumps(text), {"Content-Type": "application/json"})
             answer, before = link.getresponse(), 0.0
@@ -120,7 +121,7 @@ def waits(server: Server, text: str) -> tuple[float, float]:
         one.start()
     time.sleep(0.5)
     quiet = len(health), len(gaps)
-    link = http.client.HTTPConnection(server.where.hostname or "", server.where.port, timeout=600)
+    link = http.client.HTTPConnection(server.where.hostname or "", server.where.port, timeout=PATIENCE_S)
     body = {"input": (text * CHARS)[:CHARS], "response_format": "pcm", "seed": 1, "max_new_tokens": 1, "retries": 0}
     link.request("POST", "/v1/audio/speech", json.dumps(body), {"Content-Type": "application/json"})
     answer = link.getresponse()

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from omnitts_cli.audio.outlet import make_folder
-from omnitts_cli.errors import OmniError
+from omnitts_cli.errors import OmniError, OutputError
 from omnitts_cli.fleet import disk
 from omnitts_cli.text.subtitles import Sentence, Word
 
@@ -48,12 +48,25 @@ class Spoken:
     details: dict[str, Any]
 
     def blocks(self) -> Iterator[np.ndarray]:
-        """The sound in blocks, mono float32."""
+        """The sound in blocks, mono float32. If it is damaged, the unit is removed, so that it will be spoken again."""
         import soundfile
 
-        with soundfile.SoundFile(self.path) as file:
-            while (samples := file.read(BLOCK, dtype="float32")).size:
-                yield samples
+        left = round(self.seconds * self.rate)
+        try:
+            with soundfile.SoundFile(self.path) as file:
+                while (samples := file.read(BLOCK, dtype="float32")).size:
+                    left -= samples.shape[0]
+                    yield samples
+        except soundfile.SoundFileError as error:
+            raise self._removed(str(error)) from None
+        if left:
+            raise self._removed("its length is wrong")
+
+    def _removed(self, cause: str) -> OutputError:
+        with suppress(OSError):
+            self.path.with_suffix(".json").unlink(missing_ok=True)
+        hint = "the same command again speaks this part anew and goes on"
+        return OutputError(f"{self.path} was damaged and has been removed", cause=cause[:200], hint=hint)
 
     def sound(self) -> np.ndarray:
         """All of the sound."""
@@ -99,9 +112,9 @@ class Cache:
             about = json.loads(path.with_suffix(".json").read_bytes())
             if path.stat().st_size != about["bytes"]:
                 return None
-            sentences = [Sentence(start, end, text) for start, end, text in about["sentences"]]
-            return Spoken(path, about["rate"], about["seconds"], sentences, about["details"])
-        except (OSError, ValueError, KeyError, TypeError):
+            sentences = [Sentence(float(start), float(end), str(text)) for start, end, text in about["sentences"]]
+            return Spoken(path, int(about["rate"]), float(about["seconds"]), sentences, dict(about["details"]))
+        except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return None
 
     def has(self, key: str) -> bool:
@@ -129,7 +142,7 @@ class Cache:
             if known["by"] != by:
                 return None
             return [tuple(Word(*word) for word in row) for row in known["words"]]
-        except (OSError, ValueError, TypeError, KeyError):
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):
             return None
 
     def put_words(self, key: str, words: list[tuple[Word, ...]], by: str) -> None:

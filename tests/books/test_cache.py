@@ -5,9 +5,14 @@ from __future__ import annotations
 import os
 import stat
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+import pytest
+
 from omnitts_cli.books.cache import RUNS, Cache
+from omnitts_cli.errors import OutputError
 
 
 def test_a_run_leaves_the_folders_of_others_alone(tmp_path: Path) -> None:
@@ -35,4 +40,22 @@ def test_what_killed_runs_have_left_is_removed(tmp_path: Path) -> None:
 def test_a_new_cache_is_for_its_user_alone(tmp_path: Path) -> None:
     cache = Cache(tmp_path / "books")
     assert stat.S_IMODE((tmp_path / "books").stat().st_mode) == 0o700
+    cache.close()
+
+
+@pytest.mark.parametrize("damage", [lambda data: b"no sound", lambda data: data[:200] + bytes(100) + data[300:]])
+def test_a_damaged_part_is_removed_and_spoken_again(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    """A book never ends with an internal error, or with a part cut short, because of a bad disk."""
+    soundfile = pytest.importorskip("soundfile")
+    cache = Cache(tmp_path)
+    part = cache.work / "part.flac"
+    soundfile.write(part, np.random.default_rng(1).normal(0, 0.1, 8000), 16_000)
+    cache.put("00unit", part, 16_000, 0.5, [])
+    found = cache.get("00unit")
+    assert found is not None and found.sound().size == 8000
+    data = found.path.read_bytes()
+    found.path.write_bytes(damage(data).ljust(len(data), b"\0"))
+    with pytest.raises(OutputError):
+        found.sound()
+    assert not cache.has("00unit")
     cache.close()
