@@ -153,7 +153,7 @@ class CPUDevice:
     def make_exact(self) -> None:
         """Rows are computed one by one in the compiled library; torch's products of a batch round by its size.
 
-        A codec that is not in that library decodes one frame of one stream at a time.
+        A codec that is not in that library, as Qwen3-Omni's, decodes one frame of one stream at a time.
         """
         if self._ops is cpu.OPS:
             raise DeviceError(

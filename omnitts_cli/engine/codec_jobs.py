@@ -20,6 +20,8 @@ from torch import Tensor
 from omnitts_cli.devices.device import Fetch, Stream
 from omnitts_cli.engine.frame import Replay, StepContext, fitting
 from omnitts_cli.engine.slots import Record, State
+from omnitts_cli.kernels.ops import EIGHT
+from omnitts_cli.models.roles import precision_name
 from omnitts_cli.models.slot_decoder import slot_decoder
 
 LEAST_LEAD_S = 0.25
@@ -156,8 +158,9 @@ class SoundSteps:
     def __init__(self, context: StepContext, stream: Stream) -> None:
         self._context, self._stream = context, stream
         model, plan = context.model, context.plan
-        self._decoder = slot_decoder(model.codec, plan.slots + 1, max(plan.chunks), model.ops.codec)
-        self._workers = context.device.workers() if self._decoder.in_c else None
+        longest, halves = max(plan.chunks), model.precision == precision_name(EIGHT)
+        self._decoder = slot_decoder(model.codec, plan.slots + 1, longest, model.ops.codec, halves)
+        self._workers = context.device.workers() if self._decoder.beside else None
         most = min(plan.slots, max(plan.sound_rows))
         self._row_sizes = (*(rows for rows in plan.sound_rows if rows < most), most)
         # by rows: slots, and the frame from which each is decoded [2, rows]

@@ -427,6 +427,14 @@ class DecoderParts:
     values: Tensor
 
 
+class FusedDecoder(Protocol):
+    threads: int  # of a call
+
+    def __call__(self, codes: Tensor, slots: Tensor, /) -> Tensor:
+        """codes [B, T, G] of slots [B] -> sound [B, samples]."""
+        ...
+
+
 @dataclass(frozen=True)
 class CodecOps:
     """Operations of the streaming codec. The plain versions are in `kernels/plain_codec.py`; results are written
@@ -451,8 +459,9 @@ class CodecOps:
     # buffer, tracks, history [slots, kept], slots [B], frames [slots] (advanced), frames of this call: the reverse
     store_history: Callable[[Tensor, Tracks, Tensor, Tensor, Tensor, int], None]
     warm_up: Callable[[Callable[[], None]], None]  # compile all kernels that the given function calls
-    # codes [B, T, G], slots [B] -> sound [B, samples] as one operation; None where layer by layer is as fast
-    fuse_decoder: Callable[[DecoderParts], Callable[[Tensor, Tensor], Tensor] | None] | None = None
+    # the weights of a decoder, and whether large ones may be stored in float16 -> the decoder as one operation; None
+    # where layer by layer is as fast
+    fuse_decoder: Callable[[DecoderParts, bool], FusedDecoder | None] | None = None
     # one frame of one stream at a time, where it is not one operation: products round by the number of columns
     one_by_one: bool = False
     # input and product of the last rise; tracks of its units and of `output_conv`, the units (convolution and

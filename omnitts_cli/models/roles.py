@@ -235,6 +235,7 @@ class SlotDecoder(Protocol):
     """A codec with the state of many streams in slots."""
 
     in_c: bool  # decoding is one call that releases Python's lock; calls for different slots may run in parallel
+    beside: bool  # such a call has one thread, so it runs beside the frames
 
     def prepare(self, sizes: Sequence[tuple[int, int]]) -> None:
         """Announce the sizes of later calls, (frames, rows)."""

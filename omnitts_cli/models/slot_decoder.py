@@ -6,7 +6,7 @@ and consecutive linear layers become one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from math import prod
@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from omnitts_cli.kernels.ops import CodecOps, DecoderParts, Product
+from omnitts_cli.kernels.ops import CodecOps, DecoderParts, FusedDecoder, Product
 from omnitts_cli.kernels.tracks import Track, Tracks
 from omnitts_cli.models.codec_decoder import CodecDecoder, Rise, Stretch, UpsamplingDecoder
 from omnitts_cli.models.codec_layers import Snake, WindowedLayer, WindowedTransformer
@@ -26,12 +26,15 @@ COUNTS = 16384
 """Semaphores for kernels that split one product; a product of more tiles fills the device without being split."""
 
 
-def slot_decoder(codec: Codec, slots: int, longest: int, ops: CodecOps | None = None) -> SlotDecoder:
-    """A decoder with `slots` slots for chunks of up to `longest` frames; `ops` are those of the device."""
+def slot_decoder(
+    codec: Codec, slots: int, longest: int, ops: CodecOps | None = None, halves: bool = False
+) -> SlotDecoder:
+    """A decoder with `slots` slots for chunks of up to `longest` frames; `ops` are those of the device. `halves`: large
+    weights may be stored in float16 if sums stay float32."""
     if ops is None or not isinstance(codec, UpsamplingDecoder):
         weight = next(codec.parameters())
         return StepSlotDecoder(codec, slots, weight.device, weight.dtype)
-    return FusedSlotDecoder(codec, slots, longest, ops)
+    return FusedSlotDecoder(codec, slots, longest, ops, halves)
 
 
 def call_bytes(codec: Codec, frames: int, rows: int) -> int:
@@ -48,7 +51,7 @@ def call_bytes(codec: Codec, frames: int, rows: int) -> int:
 class StepSlotDecoder:
     """Runs the codec's own step on the slots' rows of its state."""
 
-    in_c = False
+    in_c = beside = False
 
     def __init__(self, codec: Codec, slots: int, device: torch.device, dtype: torch.dtype) -> None:
         self._codec = codec
@@ -76,16 +79,14 @@ class StepSlotDecoder:
 class FusedSlotDecoder:
     """Runs the decoder over `ops`; a chunk has at most `longest` frames."""
 
-    def __init__(self, decoder: UpsamplingDecoder, slots: int, longest: int, ops: CodecOps) -> None:
+    def __init__(self, decoder: UpsamplingDecoder, slots: int, longest: int, ops: CodecOps, halves: bool) -> None:
         device = decoder.closing.conv.weight.device
         at, window = decoder.shape.transformer, decoder.shape.window
         self._ops, self._window, self._samples = ops, window, decoder.shape.samples_per_frame
         self._embed = decoder.embed
         self._groups, self._cuts = decoder.shape.groups, decoder.shape.cuts
         with torch.no_grad():
-            self._layout = _Layout.of(
-                decoder, _Maker(ops.operand, torch.zeros(COUNTS, dtype=torch.int32, device=device))
-            )
+            layout = _Layout.of(decoder, _Maker(ops.operand, torch.zeros(COUNTS, dtype=torch.int32, device=device)))
         self._tracks = Tracks.of(_tracks(decoder), device)
         self._history = torch.zeros(slots, self._tracks.kept, dtype=ops.operand, device=device)
         self._frames = torch.zeros(slots, dtype=torch.int64, device=device)
@@ -94,12 +95,14 @@ class FusedSlotDecoder:
         self._values = torch.zeros(rings, dtype=ops.operand, device=device)
         exponents = torch.arange(0, at.head_dim, 2, device=device, dtype=torch.float32) / at.head_dim
         self._rates = at.rope_theta**-exponents
-        self._fused = self._fuse()
+        self._fused = self._fuse(layout, halves)
         self.in_c = self._fused is not None
+        self.beside = self._fused is not None and self._fused.threads == 1
+        if self._fused is None:  # otherwise it has the weights in a layout of its own
+            self._layout = layout
 
-    def _fuse(self) -> Callable[[Tensor, Tensor], Tensor] | None:
+    def _fuse(self, layout: _Layout, halves: bool) -> FusedDecoder | None:
         """`decode` as one operation, where the device has one for such a decoder."""
-        layout = self._layout
         if self._ops.fuse_decoder is None or layout.opening is None or any(self._cuts):
             return None
         parts = DecoderParts(
@@ -121,7 +124,7 @@ class FusedSlotDecoder:
             keys=self._keys,
             values=self._values,
         )
-        return self._ops.fuse_decoder(parts)
+        return self._ops.fuse_decoder(parts, halves)
 
     def prepare(self, sizes: Sequence[tuple[int, int]]) -> None:
         """Compile the kernels for later calls of these sizes, (frames, rows)."""

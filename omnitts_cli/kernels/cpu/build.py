@@ -19,14 +19,14 @@ from pathlib import Path
 FOLDER = Path(__file__).parent / "native"
 COMPILERS = ("cc", "gcc", "clang")
 FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-pthread", "-fvisibility=hidden", "-ffp-contract=fast", "-fno-math-errno")
-AVX2 = ("-mavx2", "-mfma")
+AVX2 = ("-mavx2", "-mfma", "-mf16c")
 AVX512 = ("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", *AVX2)
 X86 = {"avx512": AVX512, "avx2": AVX2, "plain": ()}
 ARM = {"plain": ()}
 QUANTISED_X86 = {
     "avx512vnni": (*AVX512, "-mavx512vnni"),
-    "avxvnni": (*AVX2, "-mf16c", "-mavxvnni"),
-    "avx2": (*AVX2, "-mf16c"),
+    "avxvnni": (*AVX2, "-mavxvnni"),
+    "avx2": AVX2,
     "plain": (),
 }
 QUANTISED_ARM = {"dotprod": ("-march=armv8.2-a+dotprod",), "plain": ()}

@@ -1,9 +1,13 @@
-"""The codec's decoder in C: the next codes of some streams -> their sound, as one call."""
+"""The codec's decoder in C: the next codes of some streams -> their sound, as one call.
+
+The weights of a large decoder are read from memory for every chunk, so with `halves` its large matrices are stored in
+float16, and its layers are dealt to threads. Sums are float32 in any case.
+"""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
@@ -12,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from omnitts_cli.kernels.cpu import library
-from omnitts_cli.kernels.cpu.library import PANEL, Library, address, check, panels
+from omnitts_cli.kernels.cpu.library import PANEL, Library, address, check, panels, threads
 from omnitts_cli.kernels.cpu.stack import SMALL
 from omnitts_cli.kernels.ops import DecoderParts, Product
 
@@ -20,22 +24,40 @@ ACTIVATIONS = ("", "snake", "gelu", "swiglu")
 MOST_TRACKS = 64
 
 
-def fuse_decoder(native: Library, parts: DecoderParts) -> Callable[[Tensor, Tensor], Tensor] | None:
-    """A decoder as one call, or None if it is large: then most of the time goes to matrix products, which a library
-    runs on several threads."""
+LARGE = 128 << 10
+"""Products of more weights than this are dealt to threads by outputs; those of fewer by columns."""
+ROUNDING = 2**-11
+"""The most that storing a matrix in float16 may change it, relative to its root mean square. Beyond float16's range,
+and far below it, matrices stay in float32."""
+
+
+def fuse_decoder(native: Library, parts: DecoderParts, halves: bool) -> NativeDecoder | None:
+    """A decoder as one call, or None if it has too many layers."""
+    return None if len(parts.tracks.parts) > MOST_TRACKS else NativeDecoder(native, parts, halves)
+
+
+def weights_bytes(parts: DecoderParts) -> int:
     products = [parts.opening, parts.leaving, parts.widen]
     products += [product for layer in parts.layers for product in (layer.qkv, layer.out, layer.gate_up, layer.down)]
     products += [product for stretch in parts.stretches for product in (stretch.rise, stretch.up, stretch.down)]
     products += [product for rise in parts.rises for product in (rise.rise, *chain(*rise.units))]
-    large = sum(product.weight.nbytes for product in products) > SMALL
-    return None if large or len(parts.tracks.parts) > MOST_TRACKS else NativeDecoder(native, parts)
+    return sum(product.weight.nbytes for product in products)
+
+
+def halved(panels: Tensor) -> Tensor | None:
+    """The same in float16, or None if that is not nearly the same."""
+    made = panels.half()
+    return made if bool((made.float() - panels).norm() <= ROUNDING * panels.norm()) else None
 
 
 class NativeDecoder:
     """Codes [B, T, G] of slots [B] -> sound [B, samples]. Keeps all tensors to which its C structure points."""
 
-    def __init__(self, native: Library, parts: DecoderParts) -> None:
-        self._decode, self._samples, self._kept = native.decode, parts.samples, [parts]
+    def __init__(self, native: Library, parts: DecoderParts, halves: bool) -> None:
+        self._decode, self._samples, self._kept = native.decode, parts.samples, list[Any]()
+        large = weights_bytes(parts) > SMALL
+        self.threads = threads() if large else 1
+        self._halves = large and halves
         opening = self._product(parts.opening)
         tracks = [library.Track(part.past, part.rate, part.channels) for part in parts.tracks.parts]
         _, slots, heads, ring, depth = parts.keys.shape
@@ -66,22 +88,23 @@ class NativeDecoder:
             slots=slots,
             kept=parts.tracks.kept,
             samples=parts.samples,
-            history=address(parts.history),
-            keys=address(parts.keys),
-            values=address(parts.values),
-            frames=address(parts.frames, torch.int64),
+            large=LARGE,
+            history=self._address(parts.history),
+            keys=self._address(parts.keys),
+            values=self._address(parts.values),
+            frames=self._address(parts.frames, torch.int64),
         )
 
     def __call__(self, codes: Tensor, slots: Tensor) -> Tensor:
         codes, (rows, frames, _) = codes.contiguous(), codes.shape
         sound = torch.empty(rows, frames * self._samples)
         where = address(codes, torch.int64), address(slots, torch.int64)
-        check(self._decode(ctypes.byref(self._struct), *where, rows, frames, address(sound)))
+        check(self._decode(ctypes.byref(self._struct), *where, rows, frames, address(sound), self.threads))
         return sound
 
-    def _address(self, tensor: Tensor) -> int:
+    def _address(self, tensor: Tensor, kind: torch.dtype = torch.float32) -> int:
         self._kept.append(tensor)
-        return address(tensor)
+        return address(tensor, kind)
 
     def _array(self, structs: Sequence[Any]) -> int | None:
         if not structs:
@@ -97,13 +120,16 @@ class NativeDecoder:
             name: vector if vector is None else self._address(F.pad(vector.float(), (0, -outputs % PANEL)).contiguous())
             for name, vector in (("bias", product.bias), ("scale", product.scale), ("inverse", product.inverse))
         }
+        made = torch.cat([panels(half) for half in halves])
+        short = halved(made) if self._halves and made.numel() > LARGE else None
         return library.Product(
-            weight=self._address(torch.cat([panels(half) for half in halves])),
+            weight=self._address(made) if short is None else self._address(short, torch.float16),
             outputs=outputs,
             inputs=weight.shape[1] // product.taps,
             taps=product.taps,
             dilation=product.dilation,
             activation=ACTIVATIONS.index(product.activation),
+            half=short is not None,
             eps=-1.0 if product.eps is None else product.eps,
             **padded,
         )

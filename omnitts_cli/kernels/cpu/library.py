@@ -17,6 +17,7 @@ from torch import Tensor
 from omnitts_cli.kernels.cpu import build
 
 PANEL = 16
+MOST_THREADS = 64
 P, N, REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 
 
@@ -35,7 +36,7 @@ ARGUMENTS = {
     "stack": (P, P, P, N, P, P, P),
     "choose": (P, N, N, N, P, P, P, P, P, P),
     "frame": (P, P, N),
-    "decode": (P, P, P, N, N, P),
+    "decode": (P, P, P, N, N, P, ctypes.c_int),
 }
 
 
@@ -119,6 +120,11 @@ def _quantised_variants(found: ctypes.CDLL) -> list[str]:
     return [name for name in below if hasattr(found, f"quantised_stack_{name}")]
 
 
+def threads() -> int:
+    """Of a call: as many as torch uses."""
+    return min(torch.get_num_threads(), MOST_THREADS)
+
+
 def check(status: int) -> None:
     if status:
         raise MemoryError("the CPU library ran out of memory")
@@ -178,7 +184,7 @@ class Frame(ctypes.Structure):
 class Product(ctypes.Structure):
     _fields_ = [
         *((name, P) for name in ("weight", "bias", "scale", "inverse")),
-        *((name, N) for name in ("outputs", "inputs", "taps", "dilation", "activation")),
+        *((name, N) for name in ("outputs", "inputs", "taps", "dilation", "activation", "half")),
         ("eps", REAL),
     ]
 
@@ -214,6 +220,6 @@ class Decoder(ctypes.Structure):
         *((name, Product) for name in ("opening", "leaving", "widen")),
         *((name, P) for name in ("layer", "stretch", "rise", "track", "books", "closing", "closing_bias", "rates")),
         *((name, N) for name in ("layers", "stretches", "rises", "tracks", "groups", "codes", "book", "closing_taps")),
-        *((name, N) for name in ("heads", "depth", "window", "ring", "slots", "kept", "samples")),
+        *((name, N) for name in ("heads", "depth", "window", "ring", "slots", "kept", "samples", "large")),
         *((name, P) for name in ("history", "keys", "values", "frames")),
     ]

@@ -19,11 +19,10 @@ from torch import Tensor
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.cpu import library
 from omnitts_cli.kernels.cpu.language import CompiledFrame, cache_of, run
-from omnitts_cli.kernels.cpu.library import QuantisedLibrary, address, check
+from omnitts_cli.kernels.cpu.library import QuantisedLibrary, address, check, threads
 from omnitts_cli.kernels.ops import EIGHT, EightBits, FrameParts, LayerWeights, Normed
 
 HEADER, BLOCK, GROUP = 64, 64, 32  # bytes; outputs of a block; inputs of a group
-MOST_THREADS = 64
 GROUP_BYTES = BLOCK * (2 + GROUP)
 BYTES, HALF = EIGHT, torch.float16
 REFUSED = {2: "holds NaN or infinity", 3: "holds numbers that do not fit 8 bits and a scale in float16"}
@@ -31,11 +30,6 @@ REFUSED = {2: "holds NaN or infinity", 3: "holds numbers that do not fit 8 bits 
 
 def is_quantised(weight: Tensor) -> bool:
     return weight.dtype == BYTES
-
-
-def threads() -> int:
-    """Of a call: as many as torch uses."""
-    return min(torch.get_num_threads(), MOST_THREADS)
 
 
 def size_bytes(outputs: int, inputs: int, paired: bool = False) -> int:

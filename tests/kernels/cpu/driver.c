@@ -2,38 +2,16 @@
 //
 // Prints nothing and returns 0 when every row, frame and stream gives the same bits alone and among others, and when
 // products agree with sums in double precision. Widths are odd on purpose.
-#include <stdio.h>
-
 #include "codec.c"
 #include "language.c"
 
-static uint64_t state = 88172645463325252u;
-
-static float number(void) { // about normal: a sum of four uniform ones
-    float sum = 0;
-    for (int i = 0; i < 4; i++) {
-        state ^= state << 13, state ^= state >> 7, state ^= state << 17;
-        sum += (float)(state >> 40) * 0x1p-24f - 0.5f;
-    }
-    return sum * 1.7f;
-}
-
-static float *numbers(int64_t n, float scale, float offset) { // never freed: the driver ends soon
-    float *x = malloc(4 * n);
-    for (int64_t i = 0; i < n; i++) x[i] = number() * scale + offset;
-    return x;
-}
+#include "driver.h"
 
 static float *panels(int64_t outputs, int64_t inputs) {
     float *x = numbers(padded(outputs) * inputs, 1.0f / sqrtf((float)inputs), 0);
     for (int64_t o = outputs; o < padded(outputs); o++)
         for (int64_t i = 0; i < inputs; i++) x[(o / PANEL * inputs + i) * PANEL + o % PANEL] = 0;
     return x;
-}
-
-static int failed(const char *what) {
-    printf("%s\n", what);
-    return 1;
 }
 
 static int products(void) {
@@ -206,22 +184,67 @@ static Product product_of(int64_t outputs, int64_t inputs, int64_t taps, int64_t
                      taps,
                      dilation,
                      activation,
+                     0,
                      eps};
 }
 
+enum {
+    BOOK = 6,
+    LATENT = 14,
+    WIDE = 20,
+    HEADS = 3,
+    DEPTH = 4,
+    WINDOW = 5,
+    LONGEST = 8,
+    LAST = 5,
+    RATE = 2 * 3 * 2,
+    STREAMS = 3,
+    SAMPLES = STREAMS * LONGEST * RATE
+};
+
+// Decodes three streams together to `whole`, then each alone in pieces, which has to give the same bits.
+static int decodes(Decoder *d, int64_t large, int threads, float *whole) {
+    const int64_t ring = 2 * 4 * HEADS * (WINDOW - 1 + LONGEST) * DEPTH, slots[STREAMS] = {3, 0, 2};
+    int64_t codes[STREAMS * LONGEST * GROUPS];
+    float part[LONGEST * RATE];
+    for (int i = 0; i < STREAMS * LONGEST * GROUPS; i++) codes[i] = (i * 7919) % CODES;
+    d->large = large;
+    for (int turn = 0; turn < 2; turn++) {
+        d->history = calloc(4 * d->kept, 4), d->frames = calloc(4, 8);
+        d->keys = numbers(ring, 0, NAN), d->values = numbers(ring, 0, NAN); // a young stream reads none of it
+        if (turn == 0) {
+            if (FUNCTION(decode)(d, codes, slots, STREAMS, LONGEST, whole, threads)) return failed("no memory");
+            continue;
+        }
+        for (int s = 0; s < STREAMS; s++)
+            for (int64_t at = 0, sizes[] = {1, 5, 2}, *size = sizes; at < LONGEST; at += *size++) {
+                FUNCTION(decode)(d, codes + (s * LONGEST + at) * GROUPS, slots + s, 1, *size, part, threads);
+                if (memcmp(part, whole + (s * LONGEST + at) * RATE, 4 * *size * RATE))
+                    return failed("sound depends on chunks or neighbours");
+            }
+    }
+    return 0;
+}
+
+// The same sound for any number of threads, and for products dealt by outputs or by columns.
+static int decodes_alike(Decoder *d, int64_t large, float *whole) {
+    float other[SAMPLES];
+    if (decodes(d, large, 1, whole)) return 1;
+    for (int threads = 1; threads <= 4; threads++) {
+        if (decodes(d, 0, threads, other)) return 1;
+        if (memcmp(whole, other, sizeof other)) return failed("sound depends on threads, or on how they share work");
+    }
+    return 0;
+}
+
+static void make_half(Product *p) {
+    const int64_t n = weights_of(p);
+    uint16_t *halves = malloc(2 * n);
+    for (int64_t i = 0; i < n; i++) halves[i] = half_of(((const float *)p->weight)[i]);
+    p->weight = halves, p->half = 1;
+}
+
 static int codecs(void) {
-    enum {
-        BOOK = 6,
-        LATENT = 14,
-        WIDE = 20,
-        HEADS = 3,
-        DEPTH = 4,
-        WINDOW = 5,
-        LONGEST = 8,
-        LAST = 5,
-        RATE = 2 * 3 * 2,
-        STREAMS = 3
-    };
     DecoderLayer layers[2];
     for (int i = 0; i < 2; i++)
         layers[i] = (DecoderLayer){
@@ -281,32 +304,24 @@ static int codecs(void) {
                  0,
                  0,
                  0,
+                 0,
                  0};
     for (int64_t i = 0; i < count; i++) d.kept += tracks[i].past * tracks[i].channels;
-    int64_t ring = 2 * 4 * HEADS * (WINDOW - 1 + LONGEST) * DEPTH, slots[STREAMS] = {3, 0, 2},
-            codes[STREAMS * LONGEST * GROUPS];
-    for (int i = 0; i < STREAMS * LONGEST * GROUPS; i++) codes[i] = (i * 7919) % CODES;
-    float whole[STREAMS * LONGEST * RATE], part[LONGEST * RATE];
-    for (int turn = 0; turn < 2; turn++) {
-        d.history = calloc(4 * d.kept, 4), d.frames = calloc(4, 8);
-        d.keys = numbers(ring, 0, NAN), d.values = numbers(ring, 0, NAN); // a young stream reads none of it
-        if (turn == 0) {
-            if (FUNCTION(decode)(&d, codes, slots, STREAMS, LONGEST, whole)) return failed("no memory");
-            continue;
-        }
-        for (int s = 0; s < STREAMS; s++)
-            for (int64_t at = 0, sizes[] = {1, 5, 2}, *size = sizes; at < LONGEST; at += *size++) {
-                FUNCTION(decode)(&d, codes + (s * LONGEST + at) * GROUPS, slots + s, 1, *size, part);
-                if (memcmp(part, whole + (s * LONGEST + at) * RATE, 4 * *size * RATE))
-                    return failed("sound depends on chunks or neighbours");
-            }
+    float whole[SAMPLES], rough[SAMPLES];
+    double size = 0, apart = 0;
+    if (decodes_alike(&d, 1 << 20, whole)) return 1;
+    Product *all[] = {&d.opening,       &d.leaving,     &d.widen,          &stretch.rise,      &stretch.up,
+                      &stretch.down,    &layers[0].qkv, &layers[0].out,    &layers[0].gate_up, &layers[0].down,
+                      &units[0][0].conv, &rises[1].rise, &units[1][1].conv, &units[1][1].point};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) make_half(all[i]);
+    if (decodes_alike(&d, 0, rough)) return 1;
+    for (int i = 0; i < SAMPLES; i++) {
+        if (!(fabsf(whole[i]) <= 1 && fabsf(rough[i]) <= 1)) return failed("sound is not finite");
+        size += (double)whole[i] * whole[i];
+        apart += (double)(whole[i] - rough[i]) * (whole[i] - rough[i]);
     }
-    float loudest = 0;
-    for (int i = 0; i < STREAMS * LONGEST * RATE; i++) {
-        if (!(fabsf(whole[i]) <= 1)) return failed("sound is not finite");
-        loudest = fabsf(whole[i]) > loudest ? fabsf(whole[i]) : loudest;
-    }
-    return loudest > 1e-3f ? 0 : failed("silence");
+    if (!(apart > 0 && apart < 1e-4 * size)) return failed("float16 changes the sound");
+    return size > 1e-6 * SAMPLES ? 0 : failed("silence");
 }
 
 int main(void) { return products() | stacks() | frames() | codecs(); }

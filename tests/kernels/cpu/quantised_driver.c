@@ -2,29 +2,9 @@
 //
 // Prints digests of the bits of matrices, products and a stack. They are the same for every instruction set. Returns 1
 // if a row depends on other rows or on the number of threads, or if a product is wrong. Widths are odd on purpose.
-#include <stdio.h>
-
 #include "quantised.c"
 
-static uint64_t state = 88172645463325252u;
-
-static float number(void) { // about normal: a sum of four uniform ones
-    float sum = 0;
-    for (int i = 0; i < 4; i++) {
-        state ^= state << 13, state ^= state >> 7, state ^= state << 17;
-        sum += (float)(state >> 40) * 0x1p-24f - 0.5f;
-    }
-    return sum * 1.7f;
-}
-
-static float *numbers(int64_t n, float scale, float offset) { // never freed: the driver ends soon
-    float *x = malloc(4 * n);
-    for (int64_t i = 0; i < n; i++) {
-        x[i] = number();
-        x[i] = x[i] * scale + offset;
-    }
-    return x;
-}
+#include "driver.h"
 
 static float *heavy(int64_t n, float scale) { // with long tails
     float *x = numbers(n, 1, 0);
@@ -50,11 +30,6 @@ static Matrix *matrix(const float *w, int64_t outputs, int64_t inputs, int64_t p
     Matrix *m = aligned_alloc(64, (bytes + 63) / 64 * 64);
     if (FUNCTION(quantised_make)(w, outputs, inputs, paired, m, 2)) exit(2);
     return m;
-}
-
-static int failed(const char *what) {
-    printf("%s\n", what);
-    return 1;
 }
 
 static int products(void) {

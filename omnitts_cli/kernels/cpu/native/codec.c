@@ -1,19 +1,22 @@
 // The codec's decoder: one call decodes the next codes of several streams to sound.
 //
 // decoder.py in the parent folder fills the structures below; codec.py there has the same layers in Python. Weights
-// have the layout of FusedSlotDecoder in models/slot_decoder.py. Layers at the frame rate take all streams together,
-// because reading weights dominates their time. Layers near the sample rate take one stream and one frame at a time, so
-// that activations stay in the cache.
+// have the layout of FusedSlotDecoder in models/slot_decoder.py. All threads of a call run the same code: they take
+// pieces of each layer and meet at its end. A piece of a layer whose weights fit in a cache is some columns; of a larger
+// one, some outputs, so that weights are read once. With one thread, layers near the sample rate take one stream and one
+// frame at a time, so that activations stay in the cache.
 #include "panels.h"
+#include "team.h"
 
 enum { CODEC_SUM = 64 }; // `sum_length` of products; 16 makes ten streams 10 % slower
 
 enum { NONE, SNAKE, GELU, SWIGLU };
 
-typedef struct {         // y = activation(weight [x(t), x(t + dilation), ...] + bias)
-    const float *weight; // panels of [outputs, taps * inputs]; for SWIGLU: panels of the gate, then those of up
-    const float *bias, *scale, *inverse; // padded to whole panels; NULL if the layer has none
+typedef struct {        // y = activation(weight [x(t), x(t + dilation), ...] + bias)
+    const void *weight; // panels of [outputs, taps * inputs]; for SWIGLU: panels of the gate, then those of up
+    const float *bias, *scale, *inverse; // padded to whole panels; NULL if the layer has none, as SWIGLU has no bias
     int64_t outputs, inputs, taps, dilation, activation;
+    int64_t half; // whether the weights are float16; for large products only
     float eps; // of the RMS norm of x before the product; negative: no norm
 } Product;
 
@@ -51,6 +54,7 @@ typedef struct {
     const float *books, *closing, *closing_bias, *rates; // [groups, codes, book]; [taps, channels]; [1]; [depth / 2]
     int64_t layers, stretches, rises, tracks, groups, codes, book, closing_taps;
     int64_t heads, depth, window, ring, slots, kept, samples;
+    int64_t large;                  // products of more weights are dealt by outputs
     float *history, *keys, *values; // [slots, kept]; [layers, slots, heads, ring, depth]
     int64_t *frames;                // [slots] decoded so far
 } Decoder;
@@ -74,207 +78,345 @@ INLINE vec gelu(vec x) {
     return x * blend(x < broadcast(0), tail, 1.0f - tail);
 }
 
-static void activate(const Product *p, float *y) {
-    int64_t outputs = padded(p->outputs), inner = padded(p->outputs / 2);
+// Outputs first..first + width of a row. For SWIGLU, those of the gate are followed by those of up.
+static void activate(const Product *p, float *y, int64_t first, int64_t width) {
     if (p->activation == SNAKE)
-        for (int64_t i = 0; i < outputs; i += LANES)
-            store(y + i, snake(load(y + i), load(p->scale + i), load(p->inverse + i)));
+        for (int64_t i = 0; i < width; i += LANES)
+            store(y + i, snake(load(y + i), load(p->scale + first + i), load(p->inverse + first + i)));
     else if (p->activation == GELU)
-        for (int64_t i = 0; i < outputs; i += LANES) store(y + i, gelu(load(y + i)));
+        for (int64_t i = 0; i < width; i += LANES) store(y + i, gelu(load(y + i)));
     else if (p->activation == SWIGLU)
-        for (int64_t i = 0; i < inner; i += LANES) store(y + i, silu(load(y + i)) * load(y + inner + i));
+        for (int64_t i = 0; i < width; i += LANES) store(y + i, silu(load(y + i)) * load(y + width + i));
 }
 
-static int64_t outputs_of(const Product *p) {
-    return p->activation == SWIGLU ? 2 * padded(p->outputs / 2) : padded(p->outputs);
+// Panels of a product; of SWIGLU, those of the gate.
+static int64_t panels_of(const Product *p) {
+    return padded(p->activation == SWIGLU ? p->outputs / 2 : p->outputs) / PANEL;
+}
+static int64_t outputs_of(const Product *p) { return panels_of(p) * PANEL * (p->activation == SWIGLU ? 2 : 1); }
+static int64_t weights_of(const Product *p) { return outputs_of(p) * p->taps * p->inputs; }
+
+typedef struct {     // one call: its streams, and buffers that all of its threads use
+    Team team;
+    const Decoder *d;
+    const int64_t *codes, *slots;
+    int64_t streams, length;
+    float *sound;
+    View tracks[64]; // tracks with their past columns in front
+    float *x, *qkv, *attended, *hidden, *wide, *mixed, *ready, *turns, *own;
+    int64_t own_size; // floats at `own` for each thread
+} DecoderCall;
+
+typedef struct { // one of its threads
+    DecoderCall *call;
+    const Decoder *d;
+    Team *team;
+    float *scratch; // for itself
+} Hand;
+
+// ---- products
+
+enum {
+    TILE = 96,        // largest number of rows of a tile, whose results stay in the cache for bias and activation
+    LONG_TILE = 192,  // the same if a tile has only some of the outputs
+    FEW_PANELS = 4,   // most panels of a piece
+    READY = 8192      // floats: weights that stay in the cache while all rows are multiplied
+};
+
+typedef struct { // the input rows of a product: `columns` rows of each stream lie `step` apart
+    View x;
+    int64_t columns, step, taps, tap_step, inputs;
+} Source;
+
+// Whether rows are copied to be one matrix: because they need a norm, or because runs of few rows would take long.
+static int is_copied(const Product *p, int64_t streams, int64_t columns, int64_t stride) {
+    if (p->eps >= 0) return 1;
+    return streams > 1 && columns < 2 * MAX_ROWS && (p->taps > 1 || stride != columns * p->inputs);
 }
 
-enum { TILE = 96 }; // largest number of rows of a tile, whose results stay in the cache for bias and activation
-
-// Floats of scratch memory for one tile: its gathered or normalized inputs, and its results.
-static int64_t tile_scratch(const Product *p) { return TILE * (p->taps * p->inputs + outputs_of(p)); }
-
-// Input rows first..first + n. They are copied to `scratch` if they span streams or need a norm.
-static Rows gather(const Product *p, View in, int64_t columns, int64_t first, int64_t n, float *scratch) {
-    int64_t inputs = p->inputs, stream = first / columns, column = first % columns;
-    if (column + n <= columns && p->eps < 0)
-        return (Rows){
-            in.x + stream * in.stride + column * inputs, inputs, p->taps, p->dilation * inputs, inputs, CODEC_SUM};
-    int64_t wide = p->taps * inputs;
-    for (int64_t r = 0; r < n; r++) {
-        const float *x = in.x + stream * in.stride + column * inputs;
+static Source source_of(const Product *p, View in, int64_t streams, int64_t columns, Hand *me) {
+    const int64_t inputs = p->inputs, wide = p->taps * inputs, rows = streams * columns;
+    if (!is_copied(p, streams, columns, in.stride)) {
+        const int one = p->taps == 1 && in.stride == columns * inputs;
+        return (Source){in, one ? rows : columns, inputs, p->taps, p->dilation * inputs, inputs};
+    }
+    float *ready = me->call->ready;
+    for (int64_t r; (r = take(me->team)) < rows;) {
+        const float *x = in.x + r / columns * in.stride + r % columns * inputs;
         if (p->eps >= 0)
-            rms_norm(x, scratch + r * wide, inputs, p->eps);
+            rms_norm(x, ready + r * wide, inputs, p->eps);
         else
             for (int64_t tap = 0; tap < p->taps; tap++)
-                memcpy(scratch + r * wide + tap * inputs, x + tap * p->dilation * inputs, 4 * inputs);
-        if (++column == columns) column = 0, stream++;
+                memcpy(ready + r * wide + tap * inputs, x + tap * p->dilation * inputs, 4 * inputs);
     }
-    return plain_rows(scratch, wide, wide, CODEC_SUM);
+    meet(me->team);
+    return (Source){{ready, 0}, rows, wide, 1, 0, wide};
 }
 
-// Rows of the next tile. Tiles end with their stream if streams are long enough, so that no input has to be copied.
-static int64_t tile_rows(int64_t outputs, int64_t rows, int64_t columns, int64_t first) {
-    int64_t n = 8192 / outputs / MAX_ROWS * MAX_ROWS;
-    n = n < MAX_ROWS ? MAX_ROWS : n > TILE ? TILE : n;
-    if (columns >= 2 * MAX_ROWS && n > columns - first % columns) n = columns - first % columns;
-    return n > rows - first ? rows - first : n;
+// How a product is dealt: tiles of rows, none of which has rows of two runs, times groups of panels.
+typedef struct {
+    int64_t run, rows, runs, tiles, panels, groups; // rows of a run and of a tile; tiles of a run; panels of a group
+} Deal;
+
+static Deal deal_of(const Product *p, const Source *s, int64_t rows, int64_t large, int threads) {
+    const int64_t all = panels_of(p), runs = rows / s->columns;
+    if (weights_of(p) <= large) {
+        int64_t n = 8192 / outputs_of(p) / MAX_ROWS * MAX_ROWS;
+        n = n < MAX_ROWS ? MAX_ROWS : n > TILE ? TILE : n;
+        return (Deal){s->columns, n, runs, (s->columns + n - 1) / n, all, 1};
+    }
+    const int64_t tiles = (s->columns + LONG_TILE - 1) / LONG_TILE;
+    const int64_t blocks = (s->columns + tiles * MAX_ROWS - 1) / (tiles * MAX_ROWS);
+    int64_t panels = s->columns > MAX_ROWS ? FEW_PANELS / 2 : FEW_PANELS;
+    while (panels > 1 && runs * tiles * ((all + panels - 1) / panels) < 4 * threads) panels /= 2;
+    return (Deal){s->columns, blocks * MAX_ROWS, runs, tiles, panels, (all + panels - 1) / panels};
 }
 
-static void add_bias(const Product *p, float *y, int64_t outputs) {
-    if (p->bias)
-        for (int64_t i = 0; i < outputs; i += LANES) store(y + i, load(y + i) + load(p->bias + i));
+typedef struct {
+    int64_t first, rows, panel, panels;
+} Piece;
+
+// The next piece for this thread; false if there is none. Pieces with the same weights are neighbours.
+static int next_piece(const Deal *deal, Hand *me, Piece *piece) {
+    const int64_t number = take(me->team), tiles = deal->runs * deal->tiles, tile = number % tiles;
+    if (number >= tiles * deal->groups) return 0;
+    const int64_t column = tile % deal->tiles * deal->rows, panel = number / tiles * deal->panels;
+    piece->first = tile / deal->tiles * deal->run + column;
+    piece->rows = deal->run - column < deal->rows ? deal->run - column : deal->rows;
+    piece->panel = panel, piece->panels = deal->panels;
+    return 1;
+}
+
+static Rows rows_of(const Source *s, int64_t first) {
+    const float *x = s->x.x + first / s->columns * s->x.stride + first % s->columns * s->step;
+    return (Rows){x, s->step, s->taps, s->tap_step, s->inputs, CODEC_SUM};
+}
+
+// y [rows, y_step] gets the outputs of some panels of a large matrix. Its weights are taken in parts, each of which
+// becomes float32 in `ready` if it is not, for all rows.
+static void multiply_large(const Product *p, Rows in, int64_t rows, int64_t panel, int64_t panels, float *y,
+                           int64_t y_step, float *ready) {
+    const int64_t wide = in.taps * in.inputs, most = READY / (panels * PANEL) / CODEC_SUM * CODEC_SUM;
+    for (int64_t begin = 0, end; begin < wide; begin = end) {
+        end = wide - begin < most ? wide : begin + most;
+        const int64_t at = (panel * wide + begin) * PANEL, floats = (end - begin) * PANEL;
+        if (!p->half) {
+            multiply_part(in, rows, (const float *)p->weight + at, wide * PANEL, panels, begin, end, y, y_step);
+            continue;
+        }
+        for (int64_t i = 0; i < panels; i++) {
+            const uint16_t *halves = (const uint16_t *)p->weight + at + i * wide * PANEL;
+            for (int64_t k = 0; k < floats; k += LANES) store(ready + i * floats + k, load_half(halves + k));
+        }
+        multiply_part(in, rows, ready, floats, panels, begin, end, y, y_step);
+    }
+}
+
+static int64_t tile_floats(const Product *p, int64_t large) {
+    if (weights_of(p) <= large) return TILE * outputs_of(p);
+    return READY + LONG_TILE * 2 * FEW_PANELS * PANEL;
 }
 
 // `out_f32` gets the product plus bias and residual, `out` the activation of that. Each may be empty.
 static void product(const Product *p, View in, int64_t streams, int64_t columns, View residual, View out_f32, View out,
-                    float *scratch) {
-    int64_t rows = streams * columns, outputs = outputs_of(p), wide = p->outputs;
-    int64_t made = p->activation == SWIGLU ? wide / 2 : wide;
-    float *y = scratch + TILE * p->taps * p->inputs;
-    for (int64_t first = 0, n; first < rows; first += n) {
-        n = tile_rows(outputs, rows, columns, first);
-        multiply(gather(p, in, columns, first, n, scratch), n, p->weight, outputs, y, outputs);
-        int64_t stream = first / columns, column = first % columns;
-        for (int64_t r = 0; r < n; r++) {
-            float *own = y + r * outputs;
-            add_bias(p, own, outputs);
-            if (residual.x) add_scaled(own, residual.x + stream * residual.stride + column * wide, 1.0f, wide);
-            if (out_f32.x) memcpy(out_f32.x + stream * out_f32.stride + column * wide, own, 4 * wide);
+                    Hand *me) {
+    const int64_t wide = p->activation == SWIGLU ? p->outputs / 2 : p->outputs, all = panels_of(p);
+    const Source s = source_of(p, in, streams, columns, me);
+    const Deal deal = deal_of(p, &s, streams * columns, me->d->large, me->team->threads);
+    const int is_large = weights_of(p) > me->d->large, gated = p->activation == SWIGLU;
+    float *y = me->scratch + (is_large ? READY : 0);
+    for (Piece piece; next_piece(&deal, me, &piece);) {
+        const int64_t panels = min_of(piece.panels, all - piece.panel), width = panels * PANEL, step = width << gated;
+        const int64_t at = piece.panel * PANEL, made = min_of(width, wide - at);
+        for (int part = 0; part <= gated; part++) {
+            const int64_t panel = piece.panel + part * all;
+            if (is_large)
+                multiply_large(p, rows_of(&s, piece.first), piece.rows, panel, panels, y + part * width, step,
+                               me->scratch);
+            else
+                multiply(rows_of(&s, piece.first), piece.rows,
+                         (const float *)p->weight + panel * p->taps * p->inputs * PANEL, width, y + part * width, step);
+        }
+        int64_t stream = piece.first / columns, column = piece.first % columns;
+        for (int64_t r = 0; r < piece.rows; r++) {
+            float *own = y + r * step;
+            const int64_t place = column * wide + at;
+            if (p->bias) add_to(own, p->bias + at, width);
+            if (residual.x) add_scaled(own, residual.x + stream * residual.stride + place, 1.0f, made);
+            if (out_f32.x) memcpy(out_f32.x + stream * out_f32.stride + place, own, 4 * made);
             if (out.x) {
-                activate(p, own);
-                memcpy(out.x + stream * out.stride + column * made, own, 4 * made);
+                activate(p, own, at, width);
+                memcpy(out.x + stream * out.stride + place, own, 4 * made);
             }
             if (++column == columns) column = 0, stream++;
         }
     }
+    meet(me->team);
 }
 
 // y = residual + point(conv(x)). `out` gets the activation of y; with `keep`, `residual` is overwritten by y.
 static void residual_unit(const Unit *u, View in, int64_t streams, int64_t columns, View residual, int keep, View out,
-                          float *scratch) {
-    int64_t rows = streams * columns, outputs = outputs_of(&u->conv), channels = u->point.outputs;
-    float *between = scratch + TILE * u->conv.taps * u->conv.inputs, *y = between + TILE * outputs;
-    for (int64_t first = 0, n; first < rows; first += n) {
-        n = tile_rows(outputs, rows, columns, first);
-        multiply(gather(&u->conv, in, columns, first, n, scratch), n, u->conv.weight, outputs, between, outputs);
-        for (int64_t r = 0; r < n; r++) {
-            add_bias(&u->conv, between + r * outputs, outputs);
-            activate(&u->conv, between + r * outputs);
+                          Hand *me) {
+    const int64_t outputs = outputs_of(&u->conv), channels = u->point.outputs;
+    const View none = {0}, mixed = {me->call->mixed, columns * channels};
+    if (weights_of(&u->conv) > me->d->large) {
+        product(&u->conv, in, streams, columns, none, none, mixed, me);
+        product(&u->point, mixed, streams, columns, residual, keep ? residual : none, out, me);
+        return;
+    }
+    const Source s = source_of(&u->conv, in, streams, columns, me);
+    const Deal deal = deal_of(&u->conv, &s, streams * columns, me->d->large, me->team->threads);
+    float *between = me->scratch, *y = between + TILE * outputs;
+    for (Piece piece; next_piece(&deal, me, &piece);) {
+        multiply(rows_of(&s, piece.first), piece.rows, u->conv.weight, outputs, between, outputs);
+        for (int64_t r = 0; r < piece.rows; r++) {
+            if (u->conv.bias) add_to(between + r * outputs, u->conv.bias, outputs);
+            activate(&u->conv, between + r * outputs, 0, outputs);
         }
-        multiply(plain_rows(between, outputs, u->point.inputs, CODEC_SUM), n, u->point.weight, outputs, y, outputs);
-        int64_t stream = first / columns, column = first % columns;
-        for (int64_t r = 0; r < n; r++) {
+        multiply(plain_rows(between, outputs, u->point.inputs, CODEC_SUM), piece.rows, u->point.weight, outputs, y,
+                 outputs);
+        int64_t stream = piece.first / columns, column = piece.first % columns;
+        for (int64_t r = 0; r < piece.rows; r++) {
             float *own = y + r * outputs, *held = residual.x + stream * residual.stride + column * channels;
-            add_bias(&u->point, own, outputs);
+            if (u->point.bias) add_to(own, u->point.bias, outputs);
             add_scaled(own, held, 1.0f, channels);
             if (keep) memcpy(held, own, 4 * channels);
-            activate(&u->point, own);
+            activate(&u->point, own, 0, outputs);
             memcpy(out.x + stream * out.stride + column * channels, own, 4 * channels);
             if (++column == columns) column = 0, stream++;
         }
     }
+    meet(me->team);
 }
 
-// Attention over the last `window` frames for one stream: rotates qkv [length, 3, heads, depth] in place, stores keys
-// and values in the ring, attends.
-static void attend_window(const Decoder *d, int64_t layer, int64_t slot, float *qkv, int64_t length, float *scores,
-                          float *out) {
-    const int64_t depth = d->depth, half = depth / 2, wide = d->heads * depth, before = d->frames[slot];
-    const int64_t ring = ((layer * d->slots + slot) * d->heads) * d->ring * depth;
-    float *keys = d->keys + ring, *values = d->values + ring;
-    for (int64_t t = 0; t < length; t++)
-        for (int64_t i = 0; i < half; i++) {
-            float angle = (float)(before + t) * d->rates[i], c = cosf(angle), s = sinf(angle);
-            for (int64_t head = 0; head < 2 * d->heads; head++) { // heads of the queries, then those of the keys
-                float *x = qkv + t * 3 * wide + head * depth, low = x[i], high = x[i + half];
-                x[i] = low * c - high * s;
-                x[i + half] = high * c + low * s;
-            }
+// ---- the transformer
+
+// cos and sin of the angles of each frame: [streams, length, depth / 2, 2].
+static void make_turns(Hand *me) {
+    const DecoderCall *c = me->call;
+    const int64_t half = me->d->depth / 2;
+    for (int64_t i; (i = take(me->team)) < c->streams * c->length;)
+        for (int64_t k = 0; k < half; k++) {
+            float angle = (float)(me->d->frames[c->slots[i / c->length]] + i % c->length) * me->d->rates[k];
+            float *turn = c->turns + 2 * (i * half + k);
+            turn[0] = cosf(angle), turn[1] = sinf(angle);
         }
-    for (int64_t t = 0; t < length; t++)
-        for (int64_t head = 0; head < d->heads; head++) {
-            int64_t place = (head * d->ring + (before + t) % d->ring) * depth;
-            memcpy(keys + place, qkv + t * 3 * wide + wide + head * depth, 4 * depth);
-            memcpy(values + place, qkv + t * 3 * wide + 2 * wide + head * depth, 4 * depth);
-        }
-    float root = 1.0f / sqrtf((float)depth);
-    for (int64_t t = 0; t < length; t++)
-        for (int64_t head = 0; head < d->heads; head++) {
-            int64_t last = before + t, oldest = max_of(0, last - d->window + 1), count = last - oldest + 1;
-            const float *query = qkv + t * 3 * wide + head * depth;
-            float *own = out + t * wide + head * depth;
-            for (int64_t i = 0; i < count; i++)
-                scores[i] = dot(query, keys + (head * d->ring + (oldest + i) % d->ring) * depth, depth) * root;
-            float inverse = softmax(scores, count);
-            memset(own, 0, 4 * depth);
-            for (int64_t i = 0; i < count; i++)
-                add_scaled(own, values + (head * d->ring + (oldest + i) % d->ring) * depth, scores[i], depth);
-            for (int64_t i = 0; i < depth; i++) own[i] *= inverse;
-        }
+    meet(me->team);
 }
 
-// A depthwise convolution of x [columns + taps - 1, channels], then layer norm without weights.
-static void depthwise_norm(const Stretch *s, const float *x, int64_t columns, int64_t channels, float *out) {
-    for (int64_t t = 0; t < columns; t++, out += channels) {
-        float mean = 0, square = 0;
-        for (int64_t c = 0; c < channels; c++) out[c] = s->bias[c];
-        for (int64_t tap = 0; tap < s->taps; tap++)
-            for (int64_t c = 0; c < channels; c++)
-                out[c] += x[(t + tap) * channels + c] * s->weight[tap * channels + c];
-        for (int64_t c = 0; c < channels; c++) mean += out[c];
-        mean /= (float)channels;
-        for (int64_t c = 0; c < channels; c++) square += (out[c] - mean) * (out[c] - mean);
-        float factor = 1.0f / sqrtf(square / (float)channels + s->eps);
-        for (int64_t c = 0; c < channels; c++) out[c] = (out[c] - mean) * factor;
+static void rotate(float *x, const float *turns, int64_t half) {
+    for (int64_t i = 0; i < half; i++) {
+        float low = x[i], high = x[i + half], c = turns[2 * i], s = turns[2 * i + 1];
+        x[i] = low * c - high * s;
+        x[i + half] = high * c + low * s;
     }
 }
 
-typedef struct {     // buffers of one call
-    View tracks[64]; // tracks with their past columns in front
-    float *x, *qkv, *attended, *hidden, *wide, *mixed, *scratch;
-} DecoderWork;
-
-static View past_of(const Decoder *d, const DecoderWork *w, int64_t track) {
-    return offset_view(w->tracks[track], d->track[track].past * d->track[track].channels);
+// Attention of one head of one stream over the last `window` frames: rotates its queries and keys in qkv [length, 3,
+// heads, depth], stores keys and values in the ring, attends.
+static void attend_window(const Hand *me, int64_t layer, int64_t stream, int64_t head) {
+    const Decoder *d = me->d;
+    const DecoderCall *c = me->call;
+    const int64_t depth = d->depth, wide = d->heads * depth, slot = c->slots[stream], before = d->frames[slot];
+    const int64_t ring = ((layer * d->slots + slot) * d->heads + head) * d->ring * depth;
+    float *keys = d->keys + ring, *values = d->values + ring, *scores = me->scratch;
+    float *qkv = c->qkv + stream * c->length * 3 * wide + head * depth;
+    float *out = c->attended + stream * c->length * wide + head * depth;
+    for (int64_t t = 0; t < c->length; t++) {
+        float *own = qkv + t * 3 * wide;
+        const float *turns = c->turns + (stream * c->length + t) * depth;
+        const int64_t place = (before + t) % d->ring * depth;
+        rotate(own, turns, depth / 2);
+        rotate(own + wide, turns, depth / 2);
+        memcpy(keys + place, own + wide, 4 * depth);
+        memcpy(values + place, own + 2 * wide, 4 * depth);
+    }
+    const float root = 1.0f / sqrtf((float)depth);
+    for (int64_t t = 0; t < c->length; t++) {
+        const int64_t last = before + t, oldest = max_of(0, last - d->window + 1), count = last - oldest + 1;
+        const float *query = qkv + t * 3 * wide;
+        float *own = out + t * wide;
+        for (int64_t i = 0; i < count; i++)
+            scores[i] = dot(query, keys + (oldest + i) % d->ring * depth, depth) * root;
+        float inverse = softmax(scores, count);
+        memset(own, 0, 4 * depth);
+        for (int64_t i = 0; i < count; i++)
+            add_scaled(own, values + (oldest + i) % d->ring * depth, scores[i], depth);
+        for (int64_t i = 0; i < depth; i++) own[i] *= inverse;
+    }
 }
 
-static void transformer(const Decoder *d, const DecoderWork *w, const int64_t *slots, int64_t streams, int64_t length) {
-    const int64_t hidden = d->opening.outputs, heads = d->heads * d->depth;
-    const View none = {0}, x = {w->x, length * hidden}, qkv = {w->qkv, 3 * length * heads};
+static void transformer(Hand *me) {
+    const Decoder *d = me->d;
+    const DecoderCall *c = me->call;
+    const int64_t hidden = d->opening.outputs, heads = d->heads * d->depth, streams = c->streams, length = c->length;
+    const View none = {0}, x = {c->x, length * hidden}, qkv = {c->qkv, 3 * length * heads};
     for (int64_t i = 0; i < d->layers; i++) {
         const DecoderLayer *l = d->layer + i;
-        View attended = {w->attended, length * heads}, inner = {w->hidden, length * l->down.inputs};
-        product(&l->qkv, x, streams, length, none, qkv, none, w->scratch);
-        for (int64_t s = 0; s < streams; s++)
-            attend_window(d, i, slots[s], qkv.x + s * qkv.stride, length, w->scratch, attended.x + s * attended.stride);
-        product(&l->out, attended, streams, length, x, x, none, w->scratch);
-        product(&l->gate_up, x, streams, length, none, none, inner, w->scratch);
-        product(&l->down, inner, streams, length, x, x, none, w->scratch);
+        const View attended = {c->attended, length * heads}, inner = {c->hidden, length * l->down.inputs};
+        product(&l->qkv, x, streams, length, none, qkv, none, me);
+        for (int64_t k; (k = take(me->team)) < streams * d->heads;) attend_window(me, i, k / d->heads, k % d->heads);
+        meet(me->team);
+        product(&l->out, attended, streams, length, x, x, none, me);
+        product(&l->gate_up, x, streams, length, none, none, inner, me);
+        product(&l->down, inner, streams, length, x, x, none, me);
     }
+}
+
+// ---- from the frame rate to the sample rate
+
+// A depthwise convolution of x [taps, channels] to one column, then layer norm without weights.
+static void depthwise_norm(const Stretch *s, const float *x, int64_t channels, float *out) {
+    float mean = 0, square = 0;
+    for (int64_t c = 0; c < channels; c++) out[c] = s->bias[c];
+    for (int64_t tap = 0; tap < s->taps; tap++)
+        for (int64_t c = 0; c < channels; c++) out[c] += x[tap * channels + c] * s->weight[tap * channels + c];
+    for (int64_t c = 0; c < channels; c++) mean += out[c];
+    mean /= (float)channels;
+    for (int64_t c = 0; c < channels; c++) square += (out[c] - mean) * (out[c] - mean);
+    float factor = 1.0f / sqrtf(square / (float)channels + s->eps);
+    for (int64_t c = 0; c < channels; c++) out[c] = (out[c] - mean) * factor;
+}
+
+static View past_of(const DecoderCall *c, int64_t track) {
+    return offset_view(c->tracks[track], c->d->track[track].past * c->d->track[track].channels);
+}
+
+// Reads `in` [streams, columns / rate of the stretch] and track `track`; writes that track, then `out`.
+static void run_stretch(const Stretch *s, int64_t track, View in, int64_t rate, View out, Hand *me) {
+    const Decoder *d = me->d;
+    const DecoderCall *c = me->call;
+    const View none = {0}, from = c->tracks[track];
+    const int64_t channels = d->track[track].channels, columns = c->length * d->track[track].rate;
+    const View wide = {c->wide, columns * channels}, mixed = {c->mixed, columns * channels};
+    const View inner = {c->hidden, columns * s->down.inputs};
+    product(&s->rise, in, c->streams, c->length * rate, none, wide, past_of(c, track), me);
+    for (int64_t i; (i = take(me->team)) < c->streams * columns;)
+        depthwise_norm(s, from.x + i / columns * from.stride + i % columns * channels, channels, mixed.x + i * channels);
+    meet(me->team);
+    product(&s->up, mixed, c->streams, columns, none, none, inner, me);
+    product(&s->down, inner, c->streams, columns, wide, none, out, me);
 }
 
 // Runs a rise and its units on frames first..first + length of `streams` streams, beginning with number `stream`. The
 // rise reads track `track`, each unit the next one; all write to the track after the one they read.
-static void run_rise(const Decoder *d, const DecoderWork *w, const Rise *rise, int64_t track, int64_t stream,
-                     int64_t streams, int64_t first, int64_t length) {
-    const Track *in = d->track + track, *made = in + 1;
+static void run_rise(const Rise *rise, int64_t track, int64_t stream, int64_t streams, int64_t first, int64_t length,
+                     Hand *me) {
+    const DecoderCall *c = me->call;
+    const Track *in = me->d->track + track, *made = in + 1;
     const int64_t skip = first * made->rate * made->channels, columns = length * made->rate;
-    const View none = {0};
-    View x = offset_view(w->tracks[track], stream * w->tracks[track].stride + first * in->rate * in->channels);
-    View wide = {w->wide, columns * made->channels}, out;
+    const View none = {0}, wide = {c->wide, columns * made->channels};
+    View x = offset_view(c->tracks[track], stream * c->tracks[track].stride + first * in->rate * in->channels), out;
     for (int64_t unit = 0; unit <= rise->units; unit++) {
-        out = past_of(d, w, track + 1 + unit);
+        out = past_of(c, track + 1 + unit);
         out = offset_view(out, stream * out.stride + skip);
         if (unit == 0)
-            product(&rise->rise, x, streams, length * in->rate, none, wide, out, w->scratch);
+            product(&rise->rise, x, streams, length * in->rate, none, wide, out, me);
         else
-            residual_unit(rise->unit + unit - 1, x, streams, columns, wide, unit < rise->units, out, w->scratch);
-        x = offset_view(w->tracks[track + 1 + unit], stream * w->tracks[track + 1 + unit].stride + skip);
+            residual_unit(rise->unit + unit - 1, x, streams, columns, wide, unit < rise->units, out, me);
+        x = offset_view(c->tracks[track + 1 + unit], stream * c->tracks[track + 1 + unit].stride + skip);
     }
 }
-
-static int64_t weights_of(const Product *p) { return outputs_of(p) * p->taps * p->inputs; }
 
 // The first rise from which on all weights fit in a part of the L2 cache (192 Ki floats).
 static int64_t first_cached_rise(const Decoder *d) {
@@ -290,105 +432,157 @@ static int64_t first_cached_rise(const Decoder *d) {
     return first;
 }
 
-static void run(const Decoder *d, const DecoderWork *w, const int64_t *codes, const int64_t *slots, int64_t streams,
-                int64_t length, float *sound) {
-    const View none = {0};
-    const int64_t hidden = d->opening.outputs;
-    int64_t track = 0;
-    View new = past_of(d, w, track);
-    for (int64_t s = 0; s < streams; s++)
-        for (int64_t t = 0; t < length; t++) {
-            const int64_t *own = codes + (s * length + t) * d->groups;
-            float *row = new.x + s * new.stride + t * 2 * d->book;
-            memcpy(row, d->books + own[0] * d->book, 4 * d->book);
-            memset(row + d->book, 0, 4 * d->book);
-            for (int64_t g = 1; g < d->groups; g++)
-                add_scaled(row + d->book, d->books + (g * d->codes + own[g]) * d->book, 1.0f, d->book);
-        }
-    View x = {w->x, length * hidden};
-    product(&d->opening, w->tracks[track++], streams, length, none, x, none, w->scratch);
-    transformer(d, w, slots, streams, length);
-    if (!d->stretches) product(&d->leaving, x, streams, length, none, none, past_of(d, w, track), w->scratch);
-    int64_t rate = 1;
-    for (int64_t i = 0; i < d->stretches; i++, track++) {
-        const Stretch *s = d->stretch + i;
-        const int64_t channels = d->track[track].channels, columns = length * d->track[track].rate;
-        View wide = {w->wide, columns * channels}, mixed = {w->mixed, columns * channels};
-        View inner = {w->hidden, columns * s->down.inputs};
-        product(&s->rise, x, streams, length * rate, none, wide, past_of(d, w, track), w->scratch);
-        rate = d->track[track].rate;
-        for (int64_t b = 0; b < streams; b++)
-            depthwise_norm(s, w->tracks[track].x + b * w->tracks[track].stride, columns, channels,
-                           mixed.x + b * mixed.stride);
-        product(&s->up, mixed, streams, columns, none, none, inner, w->scratch);
-        x = i + 1 < d->stretches ? mixed : past_of(d, w, track + 1);
-        product(&s->down, inner, streams, columns, wide, none, x, w->scratch);
-    }
-    product(&d->widen, w->tracks[track], streams, length * d->track[track].rate, none, none, past_of(d, w, track + 1),
-            w->scratch);
-    track++;
-    int64_t cached = first_cached_rise(d);
-    for (int64_t i = 0; i < cached; i++, track += 1 + d->rise[i - 1].units)
-        run_rise(d, w, d->rise + i, track, 0, streams, 0, length);
-    const View closing = w->tracks[d->tracks - 1];
+// `samples` samples of a stream from number `first` on.
+static void close_sound(Hand *me, int64_t stream, int64_t first, int64_t samples) {
+    const Decoder *d = me->d;
     const int64_t channels = d->track[d->tracks - 1].channels;
-    for (int64_t b = 0; b < streams; b++)
-        for (int64_t t = 0; t < length; t++) {
-            int64_t from = track;
-            for (int64_t i = cached; i < d->rises; i++, from += 1 + d->rise[i - 1].units)
-                run_rise(d, w, d->rise + i, from, b, 1, t, 1);
-            const float *columns = closing.x + b * closing.stride + t * d->samples * channels;
-            float *out = sound + (b * length + t) * d->samples;
-            for (int64_t i = 0; i < d->samples; i++) {
-                float y = dot(columns + i * channels, d->closing, d->closing_taps * channels) + d->closing_bias[0];
-                out[i] = y < -1.0f ? -1.0f : y > 1.0f ? 1.0f : y;
-            }
-        }
+    const View track = me->call->tracks[d->tracks - 1];
+    const float *columns = track.x + stream * track.stride + first * channels;
+    float *out = me->call->sound + stream * me->call->length * d->samples + first;
+    for (int64_t i = 0; i < samples; i++) {
+        float y = dot(columns + i * channels, d->closing, d->closing_taps * channels) + d->closing_bias[0];
+        out[i] = y < -1.0f ? -1.0f : y > 1.0f ? 1.0f : y;
+    }
+}
+
+static void embed(Hand *me) {
+    const Decoder *d = me->d;
+    const DecoderCall *c = me->call;
+    const View new = past_of(c, 0);
+    for (int64_t i; (i = take(me->team)) < c->streams * c->length;) {
+        const int64_t *own = c->codes + i * d->groups;
+        float *row = new.x + i / c->length * new.stride + i % c->length * 2 * d->book;
+        memcpy(row, d->books + own[0] * d->book, 4 * d->book);
+        memset(row + d->book, 0, 4 * d->book);
+        for (int64_t g = 1; g < d->groups; g++)
+            add_scaled(row + d->book, d->books + (g * d->codes + own[g]) * d->book, 1.0f, d->book);
+    }
+    meet(me->team);
+}
+
+// The rises and the sound. One thread takes those whose weights stay in the cache frame by frame; several threads take
+// each layer as a whole, because a frame needs what the one before it left.
+static void rise_to_sound(int64_t track, Hand *me) {
+    const Decoder *d = me->d;
+    const int64_t streams = me->call->streams, length = me->call->length, frames = streams * length;
+    const int64_t cached = me->team->threads == 1 ? first_cached_rise(d) : d->rises;
+    for (int64_t i = 0; i < cached; i++, track += 1 + d->rise[i - 1].units)
+        run_rise(d->rise + i, track, 0, streams, 0, length, me);
+    for (int64_t f = 0; f < frames && cached < d->rises; f++) {
+        int64_t from = track;
+        for (int64_t i = cached; i < d->rises; i++, from += 1 + d->rise[i - 1].units)
+            run_rise(d->rise + i, from, f / length, 1, f % length, 1, me);
+        close_sound(me, f / length, f % length * d->samples, d->samples);
+    }
+    if (cached < d->rises) return;
+    const int64_t parts = (d->samples + 255) / 256;
+    for (int64_t i; (i = take(me->team)) < frames * parts;) {
+        const int64_t frame = i / parts, first = i % parts * 256;
+        close_sound(me, frame / length, frame % length * d->samples + first, min_of(256, d->samples - first));
+    }
+    meet(me->team);
+}
+
+static void run(Hand *me) {
+    const Decoder *d = me->d;
+    const DecoderCall *c = me->call;
+    const View none = {0};
+    const int64_t hidden = d->opening.outputs, streams = c->streams, length = c->length;
+    int64_t track = 0, rate = 1;
+    View x = {c->x, length * hidden};
+    make_turns(me);
+    embed(me);
+    product(&d->opening, c->tracks[track++], streams, length, none, x, none, me);
+    transformer(me);
+    if (!d->stretches) product(&d->leaving, x, streams, length, none, none, past_of(c, track), me);
+    for (int64_t i = 0; i < d->stretches; i++, track++) {
+        const Track *made = d->track + track;
+        const View mixed = {c->mixed, length * made->rate * made->channels};
+        const View out = i + 1 < d->stretches ? mixed : past_of(c, track + 1);
+        run_stretch(d->stretch + i, track, x, rate, out, me);
+        x = out, rate = made->rate;
+    }
+    product(&d->widen, c->tracks[track], streams, length * d->track[track].rate, none, none, past_of(c, track + 1), me);
+    rise_to_sound(track + 1, me);
 }
 
 // Copies each stream's history to the front of the tracks or, with `back`, the end of the tracks to the history.
-static void move_history(const Decoder *d, const DecoderWork *w, const int64_t *slots, int64_t streams, int64_t length,
-                         int back) {
-    for (int64_t s = 0; s < streams; s++) {
-        float *held = d->history + slots[s] * d->kept;
+static void move_history(Hand *me, int back) {
+    const Decoder *d = me->d;
+    const DecoderCall *c = me->call;
+    for (int64_t s; (s = take(me->team)) < c->streams;) {
+        float *held = d->history + c->slots[s] * d->kept;
         for (int64_t i = 0; i < d->tracks; i++) {
             const Track *t = d->track + i;
             int64_t kept = t->past * t->channels;
-            float *track = w->tracks[i].x + s * w->tracks[i].stride;
+            float *track = c->tracks[i].x + s * c->tracks[i].stride;
             if (back)
-                memcpy(held, track + length * t->rate * t->channels, 4 * kept);
+                memcpy(held, track + c->length * t->rate * t->channels, 4 * kept);
             else
                 memcpy(track, held, 4 * kept);
             held += kept;
         }
     }
+    meet(me->team);
 }
 
-static int64_t max_scratch(const Decoder *d) {
-    int64_t most = max_of(max_of(d->window, tile_scratch(&d->opening)),
-                          max_of(tile_scratch(&d->leaving), tile_scratch(&d->widen)));
+static void decode_work(void *call, int number) {
+    DecoderCall *c = call;
+    Hand me = {c, c->d, &c->team, c->own + number * c->own_size};
+    move_history(&me, 0);
+    run(&me);
+    move_history(&me, 1);
+}
+
+// ---- memory of a call
+
+typedef struct { // floats, in all threads together and in each
+    int64_t ready, own;
+} Needs;
+
+static void need(Needs *n, const Decoder *d, const Product *p, int64_t streams, int64_t columns) {
+    if (is_copied(p, streams, columns, 0)) n->ready = max_of(n->ready, streams * columns * p->taps * p->inputs);
+    n->own = max_of(n->own, tile_floats(p, d->large));
+}
+
+static Needs needs_of(const Decoder *d, int64_t streams, int64_t length) {
+    Needs n = {0, d->window};
+    need(&n, d, &d->opening, streams, length);
+    need(&n, d, &d->leaving, streams, length);
     for (int64_t i = 0; i < d->layers; i++) {
         const DecoderLayer *l = d->layer + i;
-        most = max_of(most, max_of(max_of(tile_scratch(&l->qkv), tile_scratch(&l->out)),
-                                   max_of(tile_scratch(&l->gate_up), tile_scratch(&l->down))));
+        const Product *all[] = {&l->qkv, &l->out, &l->gate_up, &l->down};
+        for (int k = 0; k < 4; k++) need(&n, d, all[k], streams, length);
     }
+    int64_t track = 1, columns = length;
     for (int64_t i = 0; i < d->stretches; i++) {
         const Stretch *s = d->stretch + i;
-        most = max_of(most, max_of(tile_scratch(&s->rise), max_of(tile_scratch(&s->up), tile_scratch(&s->down))));
+        need(&n, d, &s->rise, streams, columns);
+        columns = length * d->track[track++].rate;
+        need(&n, d, &s->up, streams, columns);
+        need(&n, d, &s->down, streams, columns);
     }
+    need(&n, d, &d->widen, streams, columns);
+    track++;
     for (int64_t i = 0; i < d->rises; i++) {
-        most = max_of(most, tile_scratch(&d->rise[i].rise));
-        for (int64_t u = 0; u < d->rise[i].units; u++)
-            most = max_of(most, tile_scratch(&d->rise[i].unit[u].conv) + TILE * outputs_of(&d->rise[i].unit[u].point));
+        const Rise *rise = d->rise + i;
+        need(&n, d, &rise->rise, streams, length * d->track[track++].rate);
+        for (int64_t u = 0; u < rise->units; u++) {
+            const Unit *unit = rise->unit + u;
+            columns = length * d->track[track++].rate;
+            need(&n, d, &unit->conv, streams, columns);
+            need(&n, d, &unit->point, streams, columns);
+            n.own = max_of(n.own, tile_floats(&unit->conv, d->large) + tile_floats(&unit->point, d->large));
+        }
     }
-    return most;
+    return n;
 }
 
 // Decodes codes [streams, length, groups] of `slots` to sound [streams, length * samples]. Returns 1 if memory ran out,
 // otherwise 0.
 EXPORT int FUNCTION(decode)(const Decoder *d, const int64_t *codes, const int64_t *slots, int64_t streams,
-                            int64_t length, float *sound) {
-    DecoderWork w;
+                            int64_t length, float *sound, int threads) {
+    DecoderCall c = {.d = d, .codes = codes, .slots = slots, .streams = streams, .length = length, .sound = sound};
     int64_t wide = 0, inner = 0, tracks = 0, heads = d->heads * d->depth, frames = streams * length;
     for (int64_t i = 0; i < d->layers; i++) inner = max_of(inner, d->layer[i].down.inputs);
     for (int64_t i = 0; i < d->tracks; i++) {
@@ -400,29 +594,25 @@ EXPORT int FUNCTION(decode)(const Decoder *d, const int64_t *codes, const int64_
         rate *= d->stretch[i].rise.outputs / d->stretch[i].up.inputs;
         inner = max_of(inner, rate * d->stretch[i].down.inputs);
     }
-    int64_t mixed = d->stretches ? wide : 0;
-    int64_t sizes[] = {tracks,
-                       frames * d->opening.outputs,
-                       3 * frames * heads,
-                       frames * heads,
-                       frames * inner,
-                       frames * wide,
-                       frames * mixed,
-                       max_scratch(d)};
-    int64_t floats = 0;
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) floats += sizes[i];
-    float *memory = malloc(4 * floats), *next = memory;
+    threads = threads < 1 ? 1 : threads > MOST_THREADS ? MOST_THREADS : threads;
+    const Needs needs = needs_of(d, streams, length);
+    c.own_size = (needs.own + 15) / 16 * 16;
+    const int64_t sizes[] = {tracks,        frames * d->opening.outputs, 3 * frames * heads, frames * heads,
+                             frames * inner, frames * wide,               frames * wide,      needs.ready,
+                             frames * d->depth, c.own_size * threads};
+    int64_t floats = 16;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) floats += (sizes[i] + 15) / 16 * 16;
+    float *memory = malloc(4 * floats), *next = memory + (64 - (uintptr_t)memory % 64) / 4;
     if (!memory) return 1;
-    for (int64_t i = 0; i < d->tracks; i++) {
+    for (int64_t i = 0, first = 0; i < d->tracks; i++) {
         const Track *t = d->track + i;
-        w.tracks[i] = (View){next, (t->past + t->rate * length) * t->channels};
-        next += streams * w.tracks[i].stride;
+        c.tracks[i] = (View){next + first, (t->past + t->rate * length) * t->channels};
+        first += streams * c.tracks[i].stride;
     }
-    float **parts[] = {&w.x, &w.qkv, &w.attended, &w.hidden, &w.wide, &w.mixed, &w.scratch};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) *parts[i] = next, next += sizes[i + 1];
-    move_history(d, &w, slots, streams, length, 0);
-    run(d, &w, codes, slots, streams, length, sound);
-    move_history(d, &w, slots, streams, length, 1);
+    float **parts[] = {&c.x, &c.qkv, &c.attended, &c.hidden, &c.wide, &c.mixed, &c.ready, &c.turns, &c.own};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        next += (sizes[i] + 15) / 16 * 16, *parts[i] = next;
+    work_together(&c.team, threads, decode_work, &c);
     for (int64_t s = 0; s < streams; s++) d->frames[slots[s]] += length;
     free(memory);
     return 0;

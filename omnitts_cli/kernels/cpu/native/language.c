@@ -1,7 +1,8 @@
 // The language side in float32: a stack of decoder layers, sampling of codes, and a whole frame for many slots.
 //
-// quantised.c is the same with weights in 8 bits. language.py in the parent folder fills the structures below; stack.py, draw.py and frame.py there are the same
-// operations in Python. Nothing here keeps state: buffers belong to the caller or are freed at the end of the call.
+// quantised.c is the same with weights in 8 bits. language.py in the parent folder fills the structures below; stack.py,
+// draw.py and frame.py there are the same operations in Python. Nothing here keeps state: buffers belong to the caller or
+// are freed at the end of the call.
 #include "panels.h"
 #include "team.h"
 
@@ -13,20 +14,9 @@ typedef struct { // weights in panels, multiplied by the weights of the norm bef
     const float *out, *gate_up, *down; // gate_up: panels of the gate, then panels of up
 } Layer;
 
-typedef struct {
-    int64_t hidden, inner, heads, kv_heads, depth, layers;
-    float eps;
-    const float *norm; // [hidden]
-    const Layer *layer;
-} Stack;
-
 typedef float Number;
 
-typedef struct { // keys and values [layers, slots, kv_heads, capacity, depth]; cos and sin [capacity, depth / 2]
-    Number *keys, *values;
-    const float *cos, *sin;
-    int64_t slots, capacity;
-} Cache;
+#include "stack.h"
 
 typedef struct { // what a thread has for itself; there is one thread
     int number;

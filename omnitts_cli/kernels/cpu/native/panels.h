@@ -13,46 +13,50 @@ typedef struct {
     int64_t step, taps, tap_step, inputs, sum_length;
 } Rows;
 
-// The product of `rows` rows and `panels` panels, with sums in registers. Both counts are constants at every call.
-INLINE void tile(const int rows, const int panels, Rows in, const float *weight, float *y, int64_t y_step) {
+// Inputs begin..end of the product of `rows` rows and `panels` panels, with sums in registers. Both counts are constants
+// at every call. `weight` is input `begin` of the first panel; panels are `apart` floats apart. `begin` is a multiple of
+// `sum_length`; unless it is 0, the sums are added to y.
+INLINE void tile(const int rows, const int panels, Rows in, const float *weight, int64_t apart, int64_t begin,
+                 int64_t end, float *y, int64_t y_step) {
     const int parts = panels * PARTS;
-    const int64_t panel = in.taps * in.inputs * PANEL;
-    int64_t left = in.sum_length, add = 0;
+    const float *x = in.x + (begin ? begin / in.inputs * in.tap_step : 0);
+    int64_t first = begin ? begin % in.inputs : 0, left = in.sum_length, add = begin;
     vec sum[MAX_ROWS][8];
     UNROLL for (int r = 0; r < rows; r++) UNROLL for (int p = 0; p < parts; p++) sum[r][p] = broadcast(0);
-    for (int64_t tap = 0; tap < in.taps; tap++)
-        for (int64_t first = 0, last; first < in.inputs; first = last) {
-            const float *x = in.x + tap * in.tap_step;
-            last = in.inputs - first < left ? in.inputs : first + left;
-            for (int64_t k = first; k < last; k++, weight += PANEL) {
-                vec w[8];
-                UNROLL for (int p = 0; p < parts; p++) w[p] = load(weight + p / PARTS * panel + p % PARTS * LANES);
-                UNROLL for (int r = 0; r < rows; r++) {
-                    vec value = broadcast(x[r * in.step + k]);
-                    UNROLL for (int p = 0; p < parts; p++) sum[r][p] += value * w[p];
-                }
+    for (int64_t done = begin; done < end;) {
+        int64_t last = first + (end - done < left ? end - done : left);
+        last = last < in.inputs ? last : in.inputs;
+        done += last - first, left -= last - first;
+        for (int64_t k = first; k < last; k++, weight += PANEL) {
+            vec w[8];
+            UNROLL for (int p = 0; p < parts; p++) w[p] = load(weight + p / PARTS * apart + p % PARTS * LANES);
+            UNROLL for (int r = 0; r < rows; r++) {
+                vec value = broadcast(x[r * in.step + k]);
+                UNROLL for (int p = 0; p < parts; p++) sum[r][p] += value * w[p];
             }
-            left -= last - first;
-            if (left && (last < in.inputs || tap + 1 < in.taps)) continue;
-            UNROLL for (int r = 0; r < rows; r++) UNROLL for (int p = 0; p < parts; p++) {
-                float *out = y + r * y_step + p * LANES;
-                store(out, add ? load(out) + sum[r][p] : sum[r][p]);
-                sum[r][p] = broadcast(0);
-            }
-            left = in.sum_length, add = 1;
         }
+        first = last;
+        if (first == in.inputs) first = 0, x += in.tap_step;
+        if (left && done < end) continue;
+        UNROLL for (int r = 0; r < rows; r++) UNROLL for (int p = 0; p < parts; p++) {
+            float *out = y + r * y_step + p * LANES;
+            store(out, add ? load(out) + sum[r][p] : sum[r][p]);
+            sum[r][p] = broadcast(0);
+        }
+        left = in.sum_length, add = 1;
+    }
 }
 
 // Takes as many panels at once as fit in registers: with few rows, one panel has too few independent sums.
 #define TRY(rows, count)                                                                                               \
     if (rows * count * PARTS <= MAX_SUMS && count * PARTS <= 8 && panels >= count) {                                   \
-        tile(rows, count, in, weight, y, y_step);                                                                      \
-        panels -= count, weight += count * panel, y += count * PANEL;                                                  \
+        tile(rows, count, in, weight, apart, begin, end, y, y_step);                                                   \
+        panels -= count, weight += count * apart, y += count * PANEL;                                                  \
         continue;                                                                                                      \
     }
 #define TILES(rows)                                                                                                    \
-    static void tiles_##rows(int64_t panels, Rows in, const float *weight, float *y, int64_t y_step) {                 \
-        const int64_t panel = in.taps * in.inputs * PANEL;                                                             \
+    static void tiles_##rows(int64_t panels, Rows in, const float *weight, int64_t apart, int64_t begin, int64_t end,  \
+                             float *y, int64_t y_step) {                                                               \
         while (panels > 0) { TRY(rows, 8) TRY(rows, 4) TRY(rows, 2) TRY(rows, 1) }                                     \
     }
 // clang-format off
@@ -64,7 +68,7 @@ TILES(4) TILES(5) TILES(6)
 TILES(7) TILES(8) TILES(9) TILES(10) TILES(11) TILES(12)
 #endif
 
-static void (*const TILES_OF[])(int64_t, Rows, const float *, float *, int64_t) = {
+static void (*const TILES_OF[])(int64_t, Rows, const float *, int64_t, int64_t, int64_t, float *, int64_t) = {
     tiles_1, tiles_2, tiles_3,
 #if defined(__AVX2__) || defined(__aarch64__)
     tiles_4, tiles_5, tiles_6,
@@ -75,21 +79,27 @@ static void (*const TILES_OF[])(int64_t, Rows, const float *, float *, int64_t) 
 };
 // clang-format on
 
+// Inputs begin..end of y[row] = W x[row], for `panels` panels.
+static void multiply_part(Rows in, int64_t rows, const float *weight, int64_t apart, int64_t panels, int64_t begin,
+                          int64_t end, float *y, int64_t y_step) {
+    const int64_t blocks = (rows + MAX_ROWS - 1) / MAX_ROWS;
+    for (int64_t block = 0, row = 0; block < blocks; block++) {
+        int64_t next = (block + 1) * rows / blocks;
+        Rows here = in;
+        here.x += row * in.step;
+        TILES_OF[next - row - 1](panels, here, weight, apart, begin, end, y + row * y_step, y_step);
+        row = next;
+    }
+}
+
 // y[row] = W x[row]. `weight` is stored in panels [outputs / PANEL][taps * inputs][PANEL]; `outputs` and the rows of y
 // are padded to whole panels. With many rows, two panels at a time stay in the L1 cache while all rows are multiplied.
 static void multiply(Rows in, int64_t rows, const float *weight, int64_t outputs, float *y, int64_t y_step) {
-    int64_t blocks = (rows + MAX_ROWS - 1) / MAX_ROWS, panel = in.taps * in.inputs * PANEL;
-    int64_t group = rows > MAX_ROWS ? 2 : outputs / PANEL; // panels
-    for (int64_t first = 0; first < outputs; first += group * PANEL) {
-        int64_t panels = (outputs - first) / PANEL < group ? (outputs - first) / PANEL : group;
-        for (int64_t block = 0, row = 0; block < blocks; block++) {
-            int64_t end = (block + 1) * rows / blocks;
-            Rows here = in;
-            here.x += row * in.step;
-            TILES_OF[end - row - 1](panels, here, weight + first / PANEL * panel, y + row * y_step + first, y_step);
-            row = end;
-        }
-    }
+    const int64_t wide = in.taps * in.inputs, apart = wide * PANEL, all = outputs / PANEL;
+    const int64_t group = rows > MAX_ROWS ? 2 : all; // panels
+    for (int64_t first = 0; first < all; first += group)
+        multiply_part(in, rows, weight + first * apart, apart, all - first < group ? all - first : group, 0, wide,
+                      y + first * PANEL, y_step);
 }
 
 INLINE Rows plain_rows(const float *x, int64_t step, int64_t inputs, int64_t sum_length) {

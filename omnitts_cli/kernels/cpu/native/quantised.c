@@ -11,20 +11,9 @@ typedef struct {
     const Matrix *qkv, *out, *gate_up, *down;     // gate_up: blocks of the gate and of up in turn
 } Layer;
 
-typedef struct {
-    int64_t hidden, inner, heads, kv_heads, depth, layers;
-    float eps;
-    const float *norm; // [hidden]
-    const Layer *layer;
-} Stack;
-
 typedef uint16_t Number; // a float16
 
-typedef struct { // keys and values [layers, slots, kv_heads, capacity, depth]; cos and sin [capacity, depth / 2]
-    Number *keys, *values;
-    const float *cos, *sin;
-    int64_t slots, capacity;
-} Cache;
+#include "stack.h"
 
 typedef struct { // what a thread has for itself
     int number;

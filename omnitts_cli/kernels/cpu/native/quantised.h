@@ -10,12 +10,6 @@
 #pragma once
 #include "vectors.h"
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#elif defined(__aarch64__)
-#include <arm_neon.h>
-#endif
-
 enum { BLOCK = 64, GROUP = 32, GROUP_BYTES = BLOCK * (2 + GROUP), TILE_ROWS = 8, HEADER_BYTES = 64 };
 
 typedef struct { // at the front of every matrix
@@ -29,50 +23,6 @@ INLINE int64_t matrix_bytes(int64_t outputs, int64_t inputs) {
 }
 INLINE const uint8_t *block_at(const Matrix *m, int64_t block) {
     return (const uint8_t *)m + HEADER_BYTES + block * groups_of(m->inputs) * GROUP_BYTES;
-}
-
-INLINE uint32_t bits_of(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, 4);
-    return bits;
-}
-INLINE float float_of(uint32_t bits) {
-    float x;
-    memcpy(&x, &bits, 4);
-    return x;
-}
-
-// float16 by the rules of IEEE 754: nearest, ties to even. What is too large becomes the largest number, not infinity.
-static uint16_t half_of(float x) {
-    uint32_t bits = bits_of(x), sign = bits >> 16 & 0x8000, size = bits & 0x7FFFFFFF;
-    if (size > 0x7F800000) return (uint16_t)(sign | 0x7E00); // NaN
-    if (size >= 0x477FE000) return (uint16_t)(sign | 0x7BFF);
-    if (size < 0x38800000) { // below the smallest normal number: adding 0.5 rounds at the right bit
-        float shifted = float_of(size) + 0.5f;
-        return (uint16_t)(sign | (bits_of(shifted) - 0x3F000000));
-    }
-    size += 0xFFF + (size >> 13 & 1);
-    return (uint16_t)(sign | (size - 0x38000000) >> 13);
-}
-
-static float of_half(uint16_t half) {
-    uint32_t sign = (uint32_t)(half & 0x8000) << 16, size = half & 0x7FFF;
-    if (size >= 0x7C00) return float_of(sign | 0x7F800000 | (size & 0x3FF) << 13);
-    return float_of(sign | bits_of(float_of(size << 13) * 0x1p112f));
-}
-
-INLINE vec load_half(const uint16_t *p) {
-#if defined(__AVX512F__)
-    return (vec)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
-#elif defined(__AVX2__)
-    return (vec)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
-#elif defined(__aarch64__)
-    return (vec)vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
-#else
-    vec v;
-    for (int i = 0; i < LANES; i++) v[i] = of_half(p[i]);
-    return v;
-#endif
 }
 
 // ---- sums of four products, by instruction set: DOT(sum, weights + 128, row). Where OFFSET is 1, the weights are taken

@@ -1,4 +1,4 @@
-// SIMD vectors of floats, and elementwise functions.
+// SIMD vectors of floats, numbers in float16, and elementwise functions.
 //
 // Every file that includes this is compiled once per instruction set. FUNCTION(name) adds the name of the set, so that all
 // variants link into one library.
@@ -19,11 +19,16 @@
 #define UNROLL _Pragma("GCC unroll 16")
 #endif
 
-#if defined(__AVX512F__)
+#if defined(__x86_64__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+#if defined(__AVX512F__)
 // lanes of a vector, rows of a tile, and registers for the sums of a tile
 enum { LANES = 16, MAX_ROWS = 12, MAX_SUMS = 24 }; // 32 vector registers
-#elif defined(__AVX2__) && defined(__FMA__)
+#elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
 enum { LANES = 8, MAX_ROWS = 6, MAX_SUMS = 12 }; // 16 vector registers
 #elif defined(__aarch64__)
 enum { LANES = 4, MAX_ROWS = 6, MAX_SUMS = 24 }; // 32 vector registers
@@ -41,6 +46,54 @@ INLINE void store(float *x, vec v) { *(unaligned *)x = v; }
 INLINE vec broadcast(float x) { return x - (vec){0}; }
 INLINE vec blend(ivec mask, vec yes, vec no) { return (vec)((mask & (ivec)yes) | (~mask & (ivec)no)); }
 
+// ---- float16
+
+INLINE uint32_t bits_of(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, 4);
+    return bits;
+}
+INLINE float float_of(uint32_t bits) {
+    float x;
+    memcpy(&x, &bits, 4);
+    return x;
+}
+
+// float16 by the rules of IEEE 754: nearest, ties to even. What is too large becomes the largest number, not infinity.
+static inline uint16_t half_of(float x) {
+    uint32_t bits = bits_of(x), sign = bits >> 16 & 0x8000, size = bits & 0x7FFFFFFF;
+    if (size > 0x7F800000) return (uint16_t)(sign | 0x7E00); // NaN
+    if (size >= 0x477FE000) return (uint16_t)(sign | 0x7BFF);
+    if (size < 0x38800000) { // below the smallest normal number: adding 0.5 rounds at the right bit
+        float shifted = float_of(size) + 0.5f;
+        return (uint16_t)(sign | (bits_of(shifted) - 0x3F000000));
+    }
+    size += 0xFFF + (size >> 13 & 1);
+    return (uint16_t)(sign | (size - 0x38000000) >> 13);
+}
+
+static inline float of_half(uint16_t half) {
+    uint32_t sign = (uint32_t)(half & 0x8000) << 16, size = half & 0x7FFF;
+    if (size >= 0x7C00) return float_of(sign | 0x7F800000 | (size & 0x3FF) << 13);
+    return float_of(sign | bits_of(float_of(size << 13) * 0x1p112f));
+}
+
+INLINE vec load_half(const uint16_t *p) {
+#if defined(__AVX512F__)
+    return (vec)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
+#elif defined(__AVX2__)
+    return (vec)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
+#elif defined(__aarch64__)
+    return (vec)vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
+#else
+    vec v;
+    for (int i = 0; i < LANES; i++) v[i] = of_half(p[i]);
+    return v;
+#endif
+}
+
+// ---- functions of vectors and rows
+
 INLINE float sum_lanes(vec v) {
 #if defined(__AVX512F__)
     return _mm512_reduce_add_ps((__m512)v);
@@ -54,6 +107,7 @@ INLINE float sum_lanes(vec v) {
 }
 
 INLINE int64_t max_of(int64_t a, int64_t b) { return a > b ? a : b; }
+INLINE int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
 INLINE int64_t padded(int64_t n) { return (n + PANEL - 1) / PANEL * PANEL; }
 
 // e^x with a relative error of at most 2e-7, for x clamped to -87..88.
