@@ -309,6 +309,13 @@ VOICES = (
         (SAVED, Argument("new", "NEW", "Its new name."), FORCE),
         MESSAGES,
     ),
+    Command(
+        "voices renew",
+        "cli.voices:renew",
+        "Make a saved voice again from its clip, for the installed version of its model or for another model.",
+        (SAVED,),
+        {"model": "table:Model", **OPENING},
+    ),
     Command("voices rm", "cli.voices:rm", "Remove a saved voice.", (SAVED, YES), MESSAGES),
     Command(
         "voices export",

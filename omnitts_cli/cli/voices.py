@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,10 @@ from omnitts_cli.settings.commands import SavedClip
 from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.settings.table import Intent, Machine, Messages, Model, Network, Results, Speech, TextIn
 from omnitts_cli.speech import voice_files
-from omnitts_cli.speech.voice_files import SUFFIX, SavedVoice
+from omnitts_cli.speech.voice_files import SUFFIX
 from omnitts_cli.terminal.console import console
 from omnitts_cli.text.language import LANGUAGES, language_code
+from omnitts_cli.voices import Cloned
 
 if TYPE_CHECKING:
     from omnitts_cli.families.common.family import Family
@@ -80,8 +82,6 @@ def preview(
     text: str,
 ) -> None:
     """Speak a sample sentence in a voice."""
-    from dataclasses import replace
-
     from omnitts_cli.cli.say import say
 
     if output.output is None and output.play is None and not output.dry_run:
@@ -94,8 +94,6 @@ def save(
     force: bool = False,
 ) -> None:  # fmt: skip
     """Save the voice of a clip."""
-    from dataclasses import replace
-
     clip = replace(clip, save_voice=name)
     refuse_namesake(name, force, model.model or EMBEDDED)
     clone.refuse_contradictions(clip, TextIn(), None, command=f"voices save {name}")
@@ -104,6 +102,27 @@ def save(
         clone.tell_without(reference, tts.engine.model.name)
         clone.keep(tts.clone(reference), clip, tts)
     console.record(status="ok", name=name, file=str(voice_files.find(name)))
+
+
+def renew(
+    name: str, model: Model, machine: Machine, intent: Intent, network: Network, messages: Messages
+) -> None:
+    """Make a saved voice again from its clip, for the installed version of its model or for another model."""
+    from omnitts_cli.speech.reference import reference
+
+    saved = voice_files.load(name)
+    if saved.clip is None:
+        hint = f"omnitts voices rm {name}   then   omnitts voices save {name} -r CLIP"
+        raise InputError(f"the file of voice '{name}' has no clip, so the voice cannot be made again", hint=hint)
+    clip = reference([saved.clip], saved.voice.transcript, check=False, tell=console.notice)
+    chosen = model.model or voice_files.model_of(saved.about, name)
+    with opened_model(chosen, "base", machine, network, messages) as tts:
+        made = tts.clone(clip)
+    assert isinstance(made.identity, Cloned)
+    about = {**saved.about, **{key: made.about[key] for key in ("model", "revision") if key in made.about}}
+    path = voice_files.save(replace(saved, voice=made.identity, about=about), replace=True)
+    console.note(f"made voice '{name}' again, in {path}")
+    console.record(status="ok", name=name, file=str(path))
 
 
 def rm(name: str, messages: Messages, yes: bool = False) -> None:
@@ -138,7 +157,7 @@ def rename(name: str, new: str, messages: Messages, force: bool = False) -> None
     if new == name:
         raise UsageError(f"{name} is its name already", hint=f"omnitts voices rename {name} NEW")
     refuse_namesake(new, force)
-    kept = voice_files.save(SavedVoice(voice_files.check_name(new), voice.voice, voice.about))
+    kept = voice_files.save(replace(voice, name=voice_files.check_name(new)))
     path.unlink()
     console.note(f"renamed {name} to {new}")
     console.record(status="ok", name=new, file=str(kept))
@@ -184,7 +203,7 @@ def import_(file: str, messages: Messages, name: str | None = None, force: bool 
     voice = voice_files.read(Path(file))
     name = name or voice.name
     refuse_namesake(name, force)
-    kept = voice_files.save(SavedVoice(name, voice.voice, voice.about))
+    kept = voice_files.save(replace(voice, name=name))
     console.note(f"saved voice '{name}' to {kept}")
     console.record(status="ok", name=name, file=str(kept))
 

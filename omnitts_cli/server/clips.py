@@ -165,7 +165,7 @@ def opened(data: bytes, model: Model) -> Voice:
         found = voice_files.of_bytes(data)
     except InputError as error:
         raise invalid("voice", error.message, error.cause) from None
-    return voice_for(Voice(found.voice, found.name, found.about), model.speech)
+    return voice_for(Voice(found.voice, found.name, found.about, clip=found.clip), model.speech)
 
 
 def fetch(url: str, hosts: frozenset[str], largest: int) -> bytes:

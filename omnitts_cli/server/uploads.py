@@ -52,7 +52,7 @@ class Post:
         with self.state.call(scope["omnitts.client"], scope.get("omnitts.transport")) as call:
             voice = await self._voice(call, form)
             kept = about(form, voice)  # with the type of the clip, for clients of vLLM-Omni
-            saved = voice_files.SavedVoice(name, voice.identity, kept)  # type: ignore[arg-type]
+            saved = voice_files.SavedVoice(name, voice.identity, kept, voice.clip)  # type: ignore[arg-type]
             try:
                 await asyncio.to_thread(voice_files.save, saved, replace=again)
             except InputError as error:  # another client was faster

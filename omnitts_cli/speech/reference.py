@@ -190,4 +190,6 @@ def cloned(found: Reference, model: SpeechModel) -> Voice:
         "clip_sha256": hashlib.sha256(recording.sound.tobytes()).hexdigest(),
         "source": "clone",
     }
-    return Voice(Cloned(cloner.embedding(sound), codes, transcript), about={k: v for k, v in about.items() if v})
+    clip = Clip(sound, model.facts.sample_rate, 0).encode("flac") if model.plain_letters else None
+    identity = Cloned(cloner.embedding(sound), codes, transcript)
+    return Voice(identity, about={k: v for k, v in about.items() if v}, clip=clip)

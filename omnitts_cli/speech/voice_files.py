@@ -1,7 +1,8 @@
 """Saved voices: the `.voice` file and the folder of saved voices. Safetensors only; nothing is ever unpickled.
 
-A file holds the speaker embedding and, if there is a transcript, the clip's codes. JSON in the header records the
-source, the model and the consent.
+A file holds the speaker embedding and, if there is a transcript, the clip's codes. A voice of our own model also keeps
+its clip, from which a later version of that model can make the voice again. JSON in the header records the source, the
+model and the consent.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ PORTS = "com1 com2 com3 com4 com5 com6 com7 com8 com9 lpt1 lpt2 lpt3 lpt4 lpt5 l
 RESERVED = {"con", "prn", "aux", "nul", *PORTS.split()}
 LARGEST_BYTES = 32 * 2**20
 WIDEST, LONGEST_FRAMES, MOST_GROUPS = 65_536, 750, 64  # 60 s of frames; clips are cut to 30 s
+LARGEST_CLIP = 2**21  # more than 30 s at 24 kHz in 16 bits, even where FLAC saves nothing
 LARGEST_HEADER = 256 << 10
 
 # Header fields. All are text; all but the first two may be missing.
@@ -42,6 +44,7 @@ class SavedVoice:
     name: str
     voice: Cloned
     about: dict[str, str] = field(default_factory=dict)
+    clip: bytes | None = None  # FLAC
 
 
 _chosen: list[Path] = []
@@ -126,6 +129,8 @@ def to_bytes(voice: SavedVoice) -> bytes:
     tensors = {"embedding": np.ascontiguousarray(voice.voice.embedding, np.float32)}
     if voice.voice.codes is not None:
         tensors["codes"] = np.ascontiguousarray(voice.voice.codes, np.int64)
+    if voice.clip is not None and len(voice.clip) <= LARGEST_CLIP:
+        tensors["clip"] = np.frombuffer(voice.clip, np.uint8)
     about = {"format": FORMAT, "name": voice.name, **voice.about}
     if voice.voice.transcript is not None:
         about["transcript"] = voice.voice.transcript
@@ -160,7 +165,9 @@ def of_bytes(data: bytes, path: Path = Path("voice")) -> SavedVoice:
         tensors = unpacked(data)
     except (SafetensorError, ValueError, TypeError, KeyError, AttributeError, RecursionError, MemoryError) as error:
         raise wrong(path, str(error) or "its header is damaged") from None
-    return SavedVoice(about.pop("name", path.stem), as_voice(path, tensors, about.pop("transcript", None)), about)
+    voice = as_voice(path, tensors, about.pop("transcript", None))
+    clip = tensors["clip"].tobytes() if "clip" in tensors else None
+    return SavedVoice(about.pop("name", path.stem), voice, about, clip)
 
 
 def header_of(data: bytes, path: Path) -> dict[str, str]:
@@ -214,13 +221,16 @@ def parsed(path: Path, text: str | None) -> dict[str, str]:
 
 def check_shapes(path: Path, shapes: dict[str, list[int]]) -> None:
     """Refuses bad shapes before anything is allocated."""
-    if not {"embedding"} <= set(shapes) <= {"embedding", "codes"}:
+    if not {"embedding"} <= set(shapes) <= {"embedding", "codes", "clip"}:
         raise wrong(path, "it does not hold an embedding, or holds something else")
     if len(shapes["embedding"]) != 1 or not 0 < shapes["embedding"][0] <= WIDEST:
         raise wrong(path, f"its embedding has shape {shapes['embedding']}")
     codes = shapes.get("codes", [1, 1])
     if len(codes) != 2 or not (0 < codes[0] <= LONGEST_FRAMES and 0 < codes[1] <= MOST_GROUPS):
         raise wrong(path, f"its codes have shape {codes}")
+    clip = shapes.get("clip", [1])
+    if len(clip) != 1 or not 0 < clip[0] <= LARGEST_CLIP:
+        raise wrong(path, f"its clip has shape {clip}")
 
 
 def as_voice(path: Path, tensors: dict[str, np.ndarray], transcript: str | None) -> Cloned:
@@ -234,6 +244,8 @@ def as_voice(path: Path, tensors: dict[str, np.ndarray], transcript: str | None)
         raise wrong(path, "its embedding is not finite float32")
     if codes is not None and (codes.dtype != np.int64 or codes.min() < 0):
         raise wrong(path, "its codes are not frames of int64")
+    if "clip" in tensors and tensors["clip"].dtype != np.uint8:
+        raise wrong(path, "its clip does not consist of bytes")
     if (codes is None) != (transcript is None):
         raise wrong(path, "it has codes without a transcript, or the reverse")
     return Cloned(embedding, codes, transcript)
@@ -256,6 +268,11 @@ def blend(parts: Sequence[tuple[SavedVoice, float]], name: str) -> SavedVoice:
     models = {part.about.get("model", "") for part, _ in parts}
     if len(widths) > 1 or len(models) > 1:
         raise InputError("voices of different models cannot be blended", cause=", ".join(sorted(models)))
+    sums = {part.about["revision"]: part.name for part, _ in parts if "revision" in part.about}
+    if len(sums) > 1:
+        cause = ", ".join(f"{part}: {total[:12]}…" for total, part in sums.items())
+        hint = "omnitts voices renew NAME   makes a voice again for the version that is installed"
+        raise InputError("voices of different versions of a model cannot be blended", cause=cause, hint=hint)
     total = sum(weight for _, weight in parts)
     vector = sum(part.voice.embedding * np.float32(weight / total) for part, weight in parts)
     source = " ".join(f"{part.name}:{weight:g}" for part, weight in parts)

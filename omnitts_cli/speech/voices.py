@@ -31,6 +31,7 @@ class Voice:
     name: str = ""
     about: Mapping[str, str] = field(default_factory=dict)
     seed: int | None = None
+    clip: bytes | None = None  # FLAC; kept where a later version of the model needs it to make the voice again
 
     def __repr__(self) -> str:
         kind = type(self.identity).__name__.lower()
@@ -44,7 +45,7 @@ class Voice:
             hint = 'tts.clone(tts.speak("some sentences", voice=voice)).save(name)'
             raise UsageError(f"{what} has no clip to save", hint=hint)
         about = {**self.about, "made": time.strftime("%Y-%m-%d", time.gmtime()), "consent": consent or ""}
-        kept = voice_files.SavedVoice(name, self.identity, {k: v for k, v in about.items() if v})
+        kept = voice_files.SavedVoice(name, self.identity, {k: v for k, v in about.items() if v}, self.clip)
         return voice_files.save(kept, replace=replace)
 
 
@@ -69,7 +70,7 @@ def saved_voice(name: str | None) -> Voice | None:
         found = voice_files.load(name)
     else:
         return None
-    return Voice(found.voice, found.name, found.about)
+    return Voice(found.voice, found.name, found.about, clip=found.clip)
 
 
 def voice_for(voice: VoiceLike | None, model: SpeechModel) -> Voice:
@@ -147,7 +148,10 @@ def require(kind: str, model: SpeechModel) -> None:
 
 
 def check_match(voice: Voice, cloned: Cloned, model: SpeechModel) -> None:
-    """A cloned voice speaks only through the model that it was made with."""
+    """A cloned voice speaks only through the model that it was made with.
+
+    Our own model has an encoder of its own in each version, so there the sum of the weights counts too.
+    """
     width = cloned.embedding.size
     if width != model.facts.hidden and "cloned" in model.kinds:
         made = voice.about.get("model", "another model")
@@ -157,6 +161,15 @@ def check_match(voice: Voice, cloned: Cloned, model: SpeechModel) -> None:
             hint=f"-m {made}"
             if voice.about.get("model")
             else "omnitts voices save   with this model makes the voice again",
+        )
+    made_with = voice.about.get("revision")
+    if model.plain_letters and made_with and model.sha256 and made_with != model.sha256:
+        name = voice.name if voice.name in voice_files.names() else "NAME"
+        other = f" -m {model.name}" if voice.about.get("model") != model.name else ""
+        raise VoiceError(
+            f"voice '{voice.name}' was made with another version of {model.name}",
+            cause=f"the sum of its weights was {made_with[:12]}…, now it is {model.sha256[:12]}…",
+            hint=f"omnitts voices renew {name}{other}   makes the voice again from the clip in its file",
         )
 
 

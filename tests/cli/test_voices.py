@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -308,6 +309,30 @@ def test_a_voice_of_another_model_says_which(omnitts: Omnitts) -> None:
     saved("far", model="1.7b-base", width=2048)
     done = omnitts("say", *TOY, "-v", "far", "-o", "a.wav", "Hello there.")
     assert done.code == 4 and "1.7b-base" in done.err
+
+
+def test_a_voice_of_another_version_is_refused_and_renewed(omnitts: Omnitts, clip: str) -> None:
+    short = ["--max-frames", "6", "--seed", "5"]
+    assert omnitts("voices", "save", "me", "-r", clip, "--consent", "I did").code == 0
+    first = voice_files.load("me")
+    assert first.clip and first.about["model"] == "tiny"
+    old = replace(first, voice=Cloned(first.voice.embedding + 1), about={**first.about, "revision": "0" * 64})
+    voice_files.save(old, replace=True)
+    refused = omnitts("say", "-v", "me", *short, "-o", "a.wav", "Hello there.")
+    assert refused.code == 4 and "voices renew me" in refused.err
+    voice_files.save(replace(first, name="new"))
+    assert omnitts("voices", "blend", "mix", "me:1", "new:1").code == 3
+    assert omnitts("voices", "renew", "me").code == 0
+    again = voice_files.load("me")
+    assert again.about == first.about and again.clip == first.clip
+    assert np.allclose(again.voice.embedding, first.voice.embedding, atol=0.05)  # the clip is kept in 16 bits
+    assert omnitts("say", "-v", "me", *short, "-o", "a.wav", "Hello there.").code == 0
+
+
+def test_a_voice_without_a_clip_is_not_renewed(omnitts: Omnitts) -> None:
+    saved("far")
+    done = omnitts("voices", "renew", "far")
+    assert done.code == 3 and "voices save far" in done.err and voice_files.load("far").voice.embedding[0] == 1
 
 
 NAMES = [

@@ -30,8 +30,9 @@ def written(path: Path, tensors: dict[str, Any], about: Any = ABOUT) -> Path:
 def test_what_is_written_comes_back(tmp_path: Path) -> None:
     voice = Cloned(np.arange(8, dtype=np.float32), np.arange(12).reshape(3, 4), "what was said")
     path = tmp_path / "anna.voice"
-    voice_files.write(SavedVoice("anna", voice, {"model": "tiny", "consent": "yes"}), path)
+    voice_files.write(SavedVoice("anna", voice, {"model": "tiny", "consent": "yes"}, b"a clip"), path)
     found = voice_files.read(path)
+    assert found.clip == b"a clip" and voice_files.of_bytes(voice_files.to_bytes(found)).clip == found.clip
     assert found.name == "anna" and found.about == {"model": "tiny", "consent": "yes"}
     assert np.array_equal(found.voice.embedding, voice.embedding)
     assert found.voice.transcript == "what was said" and np.array_equal(found.voice.codes, voice.codes)
@@ -62,6 +63,9 @@ CODES = {"codes": np.ones((2, 3), np.int64)}
 WRONG = {
     "no vector": ({"codes": np.ones((2, 3), np.int64)}, ABOUT),
     "another tensor": ({**VECTOR, "extra": np.ones(1, np.float32)}, ABOUT),
+    "a clip that is too long": ({**VECTOR, "clip": np.zeros(voice_files.LARGEST_CLIP + 1, np.uint8)}, ABOUT),
+    "a clip of numbers": ({**VECTOR, "clip": np.zeros(4, np.float32)}, ABOUT),
+    "two clips": ({**VECTOR, "clip": np.zeros((2, 4), np.uint8)}, ABOUT),
     "a matrix": ({"embedding": np.ones((2, 2), np.float32)}, ABOUT),
     "another type": ({"embedding": np.ones(4, np.float64)}, ABOUT),
     "no number": ({"embedding": np.full(4, np.nan, np.float32)}, ABOUT),
