@@ -104,9 +104,7 @@ def save(
     console.record(status="ok", name=name, file=str(voice_files.find(name)))
 
 
-def renew(
-    name: str, model: Model, machine: Machine, intent: Intent, network: Network, messages: Messages
-) -> None:
+def renew(name: str, model: Model, machine: Machine, intent: Intent, network: Network, messages: Messages) -> None:
     """Make a saved voice again from its clip, for the installed version of its model or for another model."""
     from omnitts_cli.speech.reference import reference
 

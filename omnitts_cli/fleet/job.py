@@ -31,7 +31,7 @@ from omnitts_cli.fleet.plan import Naming, Plan, plan_of
 from omnitts_cli.fleet.prune import counted, prune_doubles, prune_files, prune_shards
 from omnitts_cli.fleet.report import Summary, write_results
 from omnitts_cli.fleet.rows import Rules, Speaker
-from omnitts_cli.fleet.run import Look, Pace, Run, copy_rows, keys_of, pending
+from omnitts_cli.fleet.run import Look, Pace, Pending, Run, copy_rows, keys_of, pending
 from omnitts_cli.fleet.speaker import RowSpeaker
 from omnitts_cli.fleet.store import PARTS, Files, ParquetParts, Shards, Store
 from omnitts_cli.fleet.verify import Verifier
@@ -145,8 +145,7 @@ class Job:
             todo = pending(plan, store, lookup, masks, retry_failed=self.corpus.retry_failed, keep=keep)
         speak = todo.speak[: self.corpus.limit] if self.corpus.limit else todo.speak
         copied = partial(self._copied, plan, masks, journal, pace, work)
-        if len(todo.copy) or len(speak) or len(todo.later):
-            self.check_room(out, plan, speak)
+        self._announce(out, plan, todo, speak)
         speak = np.concatenate([copied(store, todo.copy), speak])
         if self.corpus.prune:  # after rows with a new id have taken over the sound of the old one
             store.finish()
@@ -163,6 +162,14 @@ class Job:
             summary = write_results(out, work, plan, store, lookup, masks, pace, self.checks, self.tell)
         self.end(out, journal, summary)
         return summary
+
+    def _announce(self, out: Path, plan: Plan, todo: Pending, speak: np.ndarray) -> None:
+        """Says what is spoken again, and refuses what will not fit."""
+        if todo.changed:
+            what = f"{counted(todo.changed, 'row')} to be spoken again: text, voice, model or options have changed"
+            self.tell(Notice(what, plain=True))
+        if len(todo.copy) or len(speak) or len(todo.later):
+            self.check_room(out, plan, speak)
 
     def _copied(
         self, plan: Plan, masks: list[np.ndarray], journal: Journal, pace: Pace, work: Path, store: Store,

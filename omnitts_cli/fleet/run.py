@@ -265,6 +265,7 @@ class Pending:
     later: np.ndarray  # indexes of rows with the content of one in `speak`
     tries: dict[int, int]  # of rows that are tried again, how often they were tried
     done: int
+    changed: int  # of `speak` and `later`, those that were spoken with another text, voice, model or option
 
 
 def pending(
@@ -283,6 +284,7 @@ def pending(
     keys = keys_of(plan, masks)
     same = (lookup.records["key"][records[at]] == keys[at]).all(1)
     records[at[~same]] = -1
+    changed = at[~same]
     present = store.present(plan, lookup, records)
     state = np.zeros(len(rows), np.uint8)
     state[present] = lookup.records["state"][records[present]]
@@ -301,7 +303,8 @@ def pending(
     ordered = keys[left[order]]
     twin = np.zeros(len(left), bool)
     twin[order[1:]] = (ordered[1:] == ordered[:-1]).all(1)
-    return Pending(left[~twin], copies, left[twin], tries, int((~bad & present & ~again).sum()))
+    return Pending(left[~twin], copies, left[twin], tries, int((~bad & present & ~again).sum()),
+                   int(np.isin(left, changed).sum()))  # fmt: skip
 
 
 def keys_of(plan: Plan, masks: Sequence[np.ndarray]) -> np.ndarray:
