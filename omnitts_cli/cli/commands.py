@@ -243,6 +243,7 @@ SPEECH = (
         \b
         omnitts serve
         omnitts serve -m 1.7b --port 8080
+        omnitts serve --wyoming 127.0.0.1:10200    also for Home Assistant
         curl localhost:8000/v1/audio/speech -H 'Content-Type: application/json' \\
              -d '{"input": "Hello"}' -o hello.mp3
         """,

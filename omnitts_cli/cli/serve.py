@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+import sys
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import typer
 
@@ -33,7 +35,7 @@ REQUIRED = {
 def serve(serving: Serving, machine: Machine, network: Network, messages: Messages) -> None:
     """Serve speech over HTTP: OpenAI's API and a web page."""
     require()
-    from omnitts_cli.server import listen, run
+    from omnitts_cli.server import run
     from omnitts_cli.server.engines import Engines
     from omnitts_cli.server.guard import Guard, is_loopback, read_keys
     from omnitts_cli.server.models import introduce, planned
@@ -55,11 +57,10 @@ def serve(serving: Serving, machine: Machine, network: Network, messages: Messag
     if serving.ray:
         raise typer.Exit(with_ray(serving, machine, network, keys))
     sockets, engines = run.opened(serving), Engines()
+    wyoming = None
     try:
-        for one in sockets:
-            url = listen.url_of(one, serving.host)
-            (console.note if url.startswith("unix:") and len(sockets) > 1 else console.result)(url)
-        console.record(status="listening", urls=[listen.url_of(one, serving.host) for one in sockets])
+        wyoming = wyoming_place(serving, keys)
+        tell_addresses(sockets, serving.host, wyoming)
         uploads = serving.allow_upload == "on" or (serving.allow_upload == "auto" and is_loopback(serving.host))
         settings = {**settings_for(machine, network), "patient": True}
 
@@ -72,14 +73,44 @@ def serve(serving: Serving, machine: Machine, network: Network, messages: Messag
         server = run.Server(
             serving, guard, planned(serving.model or (EMBEDDED,)), load, sockets,
             ready=lambda: console.note("ready"), log=console.note, uploads=uploads,
-            abort=partial(engines.close, 0.0),
+            abort=partial(engines.close, 0.0), wyoming=wyoming,
         )  # fmt: skip
         code = server.run()
     finally:
         engines.close()
-        run.closed(sockets)
+        run.closed([*sockets, *([wyoming] if isinstance(wyoming, socket.socket) else [])])
     if code:
         raise typer.Exit(code)
+
+
+def tell_addresses(sockets: list[socket.socket], host: str, wyoming: socket.socket | BinaryIO | None) -> None:
+    """Prints where the server listens; over the standard streams, nothing."""
+    from omnitts_cli.server import listen, streams
+
+    urls = [listen.url_of(one, host) for one in sockets]
+    for url in urls:
+        (console.note if url.startswith("unix:") and len(sockets) > 1 else console.result)(url)
+    if isinstance(wyoming, socket.socket):
+        urls.append(streams.url_of(wyoming))
+        console.note(f"Wyoming: {urls[-1]}")
+    if urls:
+        console.record(status="listening", urls=urls)
+
+
+def wyoming_place(serving: Serving, keys: Mapping[bytes, str]) -> socket.socket | BinaryIO | None:
+    """Where Wyoming is spoken: at a listening socket, or over stdin and this file."""
+    from omnitts_cli.server import streams
+
+    if serving.wyoming is None:
+        return None
+    if serving.ray:
+        raise UsageError("--wyoming cannot be used with --ray", hint="leave one of them out")
+    found = streams.place_of(serving.wyoming, "--wyoming", open_to_all=serving.insecure, has_keys=bool(keys))
+    if found is None and console.json:
+        raise UsageError(f"--json cannot be used with --wyoming {serving.wyoming}", hint="leave --json out")
+    if found is None:
+        streams.require_pipes(sys.stdin.fileno(), console.stdout.file.fileno())
+    return found or console.stdout.file
 
 
 def with_ray(serving: Serving, machine: Machine, network: Network, keys: Mapping[bytes, str]) -> int:

@@ -92,6 +92,11 @@ class Voices:
 
     async def __call__(self, scope: Scope, receive: Receive) -> dict[str, Any]:
         """The voices of the loaded models, the saved ones, and OpenAI's names."""
+        found = await self.found()
+        return {**found, "voices": [one["name"] for one in found["data"]] if legacy(scope) else found["data"]}
+
+    async def found(self) -> dict[str, Any]:
+        """The same without what the request says."""
         names = list(self.state.saved.names())
         own: dict[str, str] = {}
         details: dict[str, Any] = {}
@@ -107,7 +112,6 @@ class Voices:
         names = [*own, *(entry["name"] for entry in uploaded if entry["name"] not in own)]
         listed = [{"id": name, "name": name, **shown(details[name])} for name in names]
         return {
-            "voices": names if legacy(scope) else listed,
             "data": listed,
             "uploaded_voices": uploaded,
             "aliases": aliases,

@@ -21,14 +21,16 @@ class Local(socket.socket):
     """A Unix socket that this server made, so it removes the file. systemd removes the files of its own sockets."""
 
 
-def tcp(host: str, port: int) -> socket.socket:
-    """A listening TCP socket."""
+def tcp(host: str, port: int, option: str = "--host") -> socket.socket:
+    """A listening TCP socket. `option` named the address."""
     name = host.strip("[]")
     try:
         family, _, _, _, address = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         found = socket.socket(family, socket.SOCK_STREAM)
     except OSError as error:
-        raise UsageError(f"--host {host} is not an address", cause=error.strerror, hint="--host 127.0.0.1") from None
+        raise UsageError(
+            f"{option} {host} is not an address", cause=error.strerror, hint=f"{option} 127.0.0.1"
+        ) from None
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind(address)
@@ -36,7 +38,8 @@ def tcp(host: str, port: int) -> socket.socket:
         found.close()
         reason = (error.strerror or str(error)).lower()
         raise DeviceError(
-            f"cannot listen on {host} port {port}: {reason}", hint="--port 0   takes a free one"
+            f"cannot listen on {host} port {port}: {reason}",
+            hint="--port 0   takes a free one" if option == "--host" else f"{option} {host}:0   takes a free one",
         ) from None
     return prepared(found)
 

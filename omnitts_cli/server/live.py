@@ -40,6 +40,7 @@ class Utterance:
     index: int
     asked: Asked
     stream_audio: bool
+    live: bool = True  # its text arrives while it is spoken; else all of it is in `asked`
     parts: deque[Any] = field(default_factory=deque)  # texts, FLUSH, END, until there is a stream
     chars: int = 0
     text: str = ""
@@ -218,18 +219,23 @@ class Session:
         if not isinstance(text, str):
             raise invalid("text", "text is not a string")
         if self.open is None:
-            if len(self.turns) > MOST_WAITING:
-                raise Problem(429, f"{MOST_WAITING} utterances are waiting", code="rate_limit_exceeded")
             asked = self.asked or asked_of({"response_format": "wav"}, self.state.options.max_chars, live=True)
-            self.open = Utterance(self.count, asked, self.stream_audio)
-            self.count += 1
-            self.turns.append(self.open)
-            self.more.set()
+            self.open = self.queue(asked)
         if self.open.chars + len(text) > self.state.options.max_chars:
             raise invalid("text", f"an utterance has at most {self.state.options.max_chars:,} characters")
         self.open.chars += len(text)
         self.open.text += text
         self.open.add(text)
+
+    def queue(self, asked: Asked, *, live: bool = True) -> Utterance:
+        """A new utterance, which is spoken after those before it."""
+        if len(self.turns) > MOST_WAITING:
+            raise Problem(429, f"{MOST_WAITING} utterances are waiting", code="rate_limit_exceeded")
+        utterance = Utterance(self.count, asked, self.stream_audio, live)
+        self.count += 1
+        self.turns.append(utterance)
+        self.more.set()
+        return utterance
 
     def done(self) -> None:
         """input.done"""
@@ -281,12 +287,23 @@ class Session:
                     total = 0
                     if not isinstance(error, OmniError):
                         self.state.log(f"{type(error).__name__}: {error}")
-                    await self.tell({**error_message(error), "utterance_index": utterance.index})
+                    await self.failed(utterance, error)
                 self.turns.popleft()
                 if self.open is utterance:
                     self.open = None
-                done = {"type": "session.done", "utterance_index": utterance.index, "total_sentences": total}
-                await self.tell(done)
+                await self.ended(utterance, total)
+
+    async def failed(self, utterance: Utterance, error: Exception) -> None:
+        """Reports an utterance that could not be spoken."""
+        await self.tell({**error_message(error), "utterance_index": utterance.index})
+
+    async def ended(self, utterance: Utterance, total: int) -> None:
+        """Reports that nothing more comes of an utterance."""
+        await self.tell({"type": "session.done", "utterance_index": utterance.index, "total_sentences": total})
+
+    def sound(self, utterance: Utterance, call: Call) -> Sound:
+        """What sends the sound of an utterance."""
+        return Sound(self, utterance, call)
 
     async def speak(self, utterance: Utterance) -> int:
         """Speaks one utterance; returns 1, or 0 if it was empty or cancelled."""
@@ -296,17 +313,11 @@ class Session:
             utterance.call = call
             outcome = "error"
             try:
-                await begin(self.state, call, utterance.asked, live=True)
-                async with place(call, utterance):
-                    utterance.stream = call.stream
-                    if utterance.cancelled:
-                        utterance.cancel()
-                    await utterance.feed()
-                    feeding = asyncio.create_task(utterance.feed_all())
-                    try:
-                        await Sound(self, utterance, call).send()
-                    finally:
-                        feeding.cancel()
+                await begin(self.state, call, utterance.asked, live=utterance.live)
+                if utterance.live:
+                    await self.speak_live(utterance, call)
+                else:
+                    await self.sound(utterance, call).send()
                 outcome = "cancelled" if utterance.cancelled else "ok"
             except Gone:
                 outcome = "gone"
@@ -314,6 +325,19 @@ class Session:
             finally:
                 report(self.state, call, utterance.asked, outcome)
         return 1
+
+    async def speak_live(self, utterance: Utterance, call: Call) -> None:
+        """Speaks while the text arrives."""
+        async with place(call, utterance):
+            utterance.stream = call.stream
+            if utterance.cancelled:
+                utterance.cancel()
+            await utterance.feed()
+            feeding = asyncio.create_task(utterance.feed_all())
+            try:
+                await self.sound(utterance, call).send()
+            finally:
+                feeding.cancel()
 
 
 async def parsed(text: str) -> dict[str, Any]:
@@ -417,7 +441,10 @@ class Sound:
     async def _out(self, data: bytes) -> None:
         self.call.sending_since = began = time.perf_counter()
         try:
-            await self.session.out({"type": "websocket.send", "bytes": data})
+            await self._pass(data)
         finally:
             self.call.sending_since = None
             self.call.held_s += time.perf_counter() - began
+
+    async def _pass(self, data: bytes) -> None:
+        await self.session.out({"type": "websocket.send", "bytes": data})

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import uvicorn
 
-from omnitts_cli.server import listen
+from omnitts_cli.server import listen, streams, wyoming
 from omnitts_cli.server.app import App
 from omnitts_cli.server.guard import Guard
 from omnitts_cli.server.models import Model
@@ -50,9 +50,12 @@ class Server:
     uploads: bool = True
     abort: Callable[[], None] = lambda: None
     """Ends a loading that is under way."""
+    wyoming: socket.socket | BinaryIO | None = None
+    """Where Wyoming is spoken: at a listening socket, or over stdin and this file."""
     state: State = field(init=False)
     stop: Callable[[], None] = field(init=False)
     """Called on the event loop: the first time the server drains, the second time it ends at once."""
+    door: streams.Door = field(init=False)
 
     def run(self) -> int:
         """Serves until a signal; returns the exit code."""
@@ -80,7 +83,9 @@ class Server:
         stop = Stop()
         self.stop = stop.ask
         await server.startup(sockets=self.sockets)
+        self.door = streams.Door(self.state, limits, wyoming.conversation)
         tasks = [asyncio.create_task(one) for one in (self.state.sweep(), limits.sweep(), server.main_loop())]
+        talking = asyncio.create_task(self.speak_wyoming())
         loading = asyncio.create_task(models.preload(self.options.preload))
         try:
             with stop.signals():
@@ -91,14 +96,29 @@ class Server:
                     listen.notify("READY=1")
                     await stop.task
                 listen.notify("STOPPING=1")
-                return await self.drain(server, stop)
+                code = await self.drain(server, stop)
+                if talking.done():
+                    talking.result()
+                return code
         finally:
-            for task in (*tasks, loading):
+            for task in (*tasks, talking, loading):
                 task.cancel()
             await self.state.clips.close()
             if any(model.loading is not None for model in self.models):
                 self.abort()  # the thread that loads cannot be stopped otherwise, and this process would wait for it
             models.end()
+
+    async def speak_wyoming(self) -> None:
+        """Speaks Wyoming, if it is asked for. At the end of the standard streams the server ends."""
+        place = self.wyoming
+        if isinstance(place, socket.socket):
+            await self.door.listen(place)
+            await streams.announce(place, "_wyoming._tcp", self.log)
+        elif place is not None:
+            try:
+                await self.door.use_standard_streams(place)
+            finally:
+                self.stop()
 
     async def drain(self, server: uvicorn.Server, stop: Stop) -> int:
         """Lets running requests end. Returns the exit code."""
@@ -106,6 +126,7 @@ class Server:
         removed(self.sockets)
         for one in server.servers:
             one.close()
+        self.door.shut()
         for connection in list(server.server_state.connections):
             if hasattr(connection, "pipeline"):  # HTTP: idle ones close, others after their answer
                 connection.shutdown()
@@ -115,6 +136,7 @@ class Server:
         cut = bool(self.state.calls)
         for connection in list(server.server_state.connections):
             connection.shutdown()
+        await self.door.end()
         if cut:
             for task in list(server.server_state.tasks):
                 task.cancel()
@@ -168,6 +190,8 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 def opened(options: Serving) -> list[socket.socket]:
     """The sockets to listen on."""
+    if options.wyoming == streams.STANDARD:
+        return []
     given = listen.from_systemd()
     if given:
         return given

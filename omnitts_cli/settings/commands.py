@@ -423,6 +423,13 @@ class Serving:
     voices_dir: Annotated[
         str | None, for_listening("--voices-dir", TEXT, "Folder of saved voices.", "DIR", shown="the user's")
     ] = None
+    wyoming: Annotated[
+        str | None,
+        for_listening(
+            "--wyoming", TEXT, "Also serve Wyoming, for Home Assistant; stdio:// serves nothing else.",
+            "HOST:PORT|stdio://", shown="off", main=True,
+        ),
+    ] = None  # fmt: skip
     preload: Annotated[
         str, for_listening("--preload", one_of("first", "all", "none"), "Models to load at start.", main=True)
     ] = "first"

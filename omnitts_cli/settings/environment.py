@@ -49,6 +49,16 @@ def variable(name: str) -> str | None:
     return os.environ.get(name) or None
 
 
+def own_version() -> str:
+    """The version of this package; "0" where it is not installed."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("omnitts-cli")
+    except PackageNotFoundError:
+        return "0"
+
+
 def server_socket() -> Path:
     """Where `omnitts serve` listens for commands of the same user."""
     runtime = variable("XDG_RUNTIME_DIR")

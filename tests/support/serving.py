@@ -56,6 +56,7 @@ class Running:
     loop: asyncio.AbstractEventLoop
     lines: list[str]
     code: list[int] = field(default_factory=list)
+    wyoming: int = 0  # the port
 
     @property
     def url(self) -> str:
@@ -133,8 +134,11 @@ def start(
     ready, lines = threading.Event(), []
     sockets = [listen.tcp(serving.host, 0)]
     port = sockets[0].getsockname()[1]
-    server = run.Server(serving, guard, planned(serving.model), load, sockets, ready.set, lines.append, uploads)
-    running = Running(server, port, asyncio.new_event_loop(), lines)
+    door = listen.tcp("127.0.0.1", 0)
+    server = run.Server(
+        serving, guard, planned(serving.model), load, sockets, ready.set, lines.append, uploads, wyoming=door
+    )
+    running = Running(server, port, asyncio.new_event_loop(), lines, wyoming=door.getsockname()[1])
 
     def target() -> None:
         asyncio.set_event_loop(running.loop)
@@ -152,7 +156,7 @@ def start(
         if thread.is_alive():
             running.loop.call_soon_threadsafe(server.stop)
         thread.join(LONG_S)
-        run.closed(sockets)
+        run.closed([*sockets, door])
         assert not thread.is_alive(), "the server did not end"
 
 
