@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match, Route, Router, WebSocketRoute
 
 from omnitts_cli.errors import OmniError
-from omnitts_cli.server import catalogue, uploads
+from omnitts_cli.server import catalogue, elevenlabs, openapi, uploads
 from omnitts_cli.server.batch import Batch
 from omnitts_cli.server.body import Gone, Receive, Scope, Send
 from omnitts_cli.server.catalogue import json_answer
@@ -114,6 +114,10 @@ def routes(state: State) -> list[BaseRoute]:
         Route("/v1/audio/voices", Json(catalogue.Voices(state)), methods=["GET"]),
         Route("/v1/audio/voices", uploads.Post(state), methods=["POST"]),
         Route("/v1/audio/voices/{name}", uploads.Delete(state), methods=["DELETE"]),
+        Route("/v1/text-to-speech/{voice}", elevenlabs.TextToSpeech(state), methods=["POST"]),
+        Route("/v1/text-to-speech/{voice}/stream", elevenlabs.TextToSpeech(state, streamed=True), methods=["POST"]),
+        Route("/v1/voices", Json(elevenlabs.ListVoices(state)), methods=["GET"]),
+        Route("/openapi.json", Json(openapi.Document(state.options.web, state.options.metrics)), methods=["GET"]),
         Route("/health", catalogue.Health(state), methods=["GET"]),
         Route("/ready", catalogue.Ready(state), methods=["GET"]),
     ]

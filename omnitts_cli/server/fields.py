@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from omnitts_cli.server.problems import invalid, shown
@@ -34,13 +34,14 @@ DECIBELS = 20.0  # of a factor of ten
 def words_of(most: int) -> Kind:
     """A string."""
     accepts: Callable[[Any], bool] = lambda value: isinstance(value, str) and len(value) <= most  # noqa: E731
-    return Kind(f"a string of at most {most:,} characters", str, accepts)
+    return Kind(f"a string of at most {most:,} characters", str, accepts,
+                schema={"type": "string", "maxLength": most})  # fmt: skip
 
 
 def word(*known: str) -> Kind:
     """One of several words, in any case."""
     exact = one_of(*known)
-    return Kind(exact.words, exact.parse, lambda value: isinstance(value, str) and value.lower() in exact.choices)
+    return replace(exact, choices=(), accepts=lambda value: isinstance(value, str) and value.lower() in exact.choices)
 
 
 def is_voice(value: Any) -> bool:
@@ -73,13 +74,31 @@ def is_task(value: Any) -> bool:
 
 
 NAME, WORDS = words_of(LONGEST_NAME), words_of(LONGEST_WORDS)
-OBJECT = Kind("an object", str, lambda value: isinstance(value, dict))
-LIST = Kind(f"a list of at most {MOST_ITEMS} items", str, lambda v: isinstance(v, list) and len(v) <= MOST_ITEMS)
-VOICE = Kind(f'a name of at most {LONGEST_NAME} characters, or {{"id": name}}', str, is_voice)
-VECTOR = Kind(f"a list of 1 to {LARGEST_VECTOR} finite numbers", str, is_vector)
+OBJECT = Kind("an object", str, lambda value: isinstance(value, dict), schema={"type": "object"})
+LIST = Kind(f"a list of at most {MOST_ITEMS} items", str, lambda v: isinstance(v, list) and len(v) <= MOST_ITEMS,
+            schema={"type": "array", "items": {}, "maxItems": MOST_ITEMS})  # fmt: skip
+VOICE = Kind(
+    f'a name of at most {LONGEST_NAME} characters, or {{"id": name}}',
+    str,
+    is_voice,
+    schema={"anyOf": [NAME.schema, {"type": "object", "properties": {"id": NAME.schema}, "required": ["id"]}]},
+)
+VECTOR = Kind(
+    f"a list of 1 to {LARGEST_VECTOR} finite numbers",
+    str,
+    is_vector,
+    schema={"type": "array", "items": {"type": "number"}, "minItems": 1, "maxItems": LARGEST_VECTOR},
+)
 COUNT, SECONDS = whole(0, MOST_TOKENS), number(0, 1e6)
-SEED = Kind(f"a whole number from 0 to {2**63 - 1}, or -1 for any", int, lambda v: type(v) is int and -1 <= v < 2**63)
+SEED = Kind(f"a whole number from 0 to {2**63 - 1}, or -1 for any", int, lambda v: type(v) is int and -1 <= v < 2**63,
+            schema={"type": "integer", "minimum": -1, "maximum": 2**63 - 1})  # fmt: skip
+STRING = Kind("a string", str, lambda value: isinstance(value, str), schema={"type": "string"})
 ANYTHING = Kind("anything", str, lambda value: True)
+TASK = Kind("one of CustomVoice, Base, VoiceDesign", str, is_task,
+            schema={"type": "string", "enum": ["CustomVoice", "Base", "VoiceDesign"]})  # fmt: skip
+WORD_LIST = Kind(LEXICON, str, is_lexicon, schema={
+    "type": "object", "additionalProperties": {"type": "string", "maxLength": LONGEST_FORM},
+})  # fmt: skip
 OURS = {f.name: f.setting.kind for group in (TextIn, Speech) for f in fields_of(group)}
 
 
@@ -169,7 +188,7 @@ IGNORED: Use = "ignored"
 REFUSED: Use = "refused"
 
 FIELDS: tuple[Field, ...] = (
-    Field("input", "OVSK", USED, Kind("a string", str, lambda value: isinstance(value, str)), "the text"),
+    Field("input", "OVSK", USED, STRING, "the text"),
     Field("model", "OVSK", USED, NAME, "as in `GET /v1/models`"),
     Field("voice", "OVSK", USED, VOICE, "`default`: the server's choice; a clip takes precedence", voice=True),
     Field("response_format", "OVSK", USED, word(*FORMATS), f"{', '.join(FORMATS)}; default {FORMATS[0]}"),
@@ -177,7 +196,7 @@ FIELDS: tuple[Field, ...] = (
     Field("instructions", "OVS", USED, words_of(LONGEST_STYLE), "ignored by voices without styles"),
     Field("stream_format", "OVS", USED, word("audio", "sse"), "`audio` or `sse`"),
     Field("stream", "VSK", USED, SWITCH, "true: events, unless `stream_format` is `audio`"),
-    Field("task_type", "VS", USED, Kind("one of CustomVoice, Base, VoiceDesign", str, is_task),
+    Field("task_type", "VS", USED, TASK,
           "`CustomVoice`, `Base` (a clone) or `VoiceDesign`", voice=True),
     Field("language", "VS", USED, NAME, "a code, a name, `auto` or `detect`"),
     Field("ref_audio", "VS", USED, words_of(LARGEST_CLIP), "the clip to clone", voice=True),
@@ -204,7 +223,7 @@ FIELDS: tuple[Field, ...] = (
     Field("normalization_options", "K", MAPPED, OBJECT, "`normalize`, from its key of that name", of_options),
     Field("ssml", "K", MAPPED, SWITCH, "`input_format`: `ssml`", lambda on: {"input_format": "ssml" if on else None}),
     Field("voice_aliases", "K", MAPPED, OBJECT, "`voice`, `speed`", voice=True),
-    Field("text", "E", MAPPED, Kind("a string", str, lambda value: isinstance(value, str)), "`input`", same("input")),
+    Field("text", "E", MAPPED, STRING, "`input`", same("input")),
     Field("voice_id", "E", MAPPED, VOICE, "`voice`", same("voice"), voice=True),
     Field("model_id", "E", MAPPED, NAME, "`model`", same("model")),
     Field("language_code", "E", MAPPED, NAME, "`language`", same("language")),
@@ -241,7 +260,7 @@ FIELDS: tuple[Field, ...] = (
     Field("timestamps", "", USED, word("sentence", "word", "none"),
           "`sentence`, `word` or `none`; in events, WebSocket and batch"),
     Field("ignore_eos", "", USED, SWITCH, "with `max_new_tokens`: exactly that length"),
-    Field("lexicon", "", USED, Kind(LEXICON, str, is_lexicon), "an object of words and their spoken forms"),
+    Field("lexicon", "", USED, WORD_LIST, "an object of words and their spoken forms"),
     *(Field(name, "", USED, OURS[name], "as the option") for name in (
         "loudness", "volume", "split", "normalize", "unreadable", "sentence_gap", "paragraph_gap", "input_format",
         "retries", "text_mode", "safe")),

@@ -18,7 +18,7 @@ SUBPROTOCOL = "omnitts.key."
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]", "::1")
 MOST_KEYS = 10_000
 PREFLIGHT_S = 600  # for how long a browser remembers what it may send
-ALLOWED = b"Authorization, Content-Type, Accept, X-Requested-With"
+ALLOWED = b"Authorization, Content-Type, Accept, X-Requested-With, Xi-Api-Key"
 """Headers that a page of an allowed origin may send. Browsers let `*` stand for all of them but Authorization."""
 EXPOSED = (b"X-Sample-Rate, X-Request-Id, X-Model, X-Voice, X-Seed, X-Queue-Ms, X-First-Sound-Ms, X-Ignored-Fields, "
            b"X-Notices, X-Finish-Reason, X-Audio-Seconds, X-RTF, Retry-After")  # fmt: skip
@@ -164,10 +164,12 @@ class Guard:
 
 
 def given_key(scope: Scope) -> str:
-    """The key of a request: Authorization, or for browsers the subprotocol of a WebSocket."""
+    """The key of a request: Authorization, ElevenLabs' header, or for browsers the subprotocol of a WebSocket."""
     scheme, _, key = header(scope, b"authorization").partition(" ")
     if scheme.lower() == "bearer":
         return key.strip(" \t")
+    if key := header(scope, b"xi-api-key"):
+        return key
     for name in scope.get("subprotocols", ()):
         if name.startswith(SUBPROTOCOL):
             return str(name.removeprefix(SUBPROTOCOL))

@@ -32,6 +32,8 @@ VARIANTS = {"custom_voice": "named", "base": "cloned", "voice_design": "designed
 WITHOUT_DESIGN = "0.6b"
 OPENAI = ("tts-1", "tts-1-hd", "gpt-4o-mini-tts")
 """Model names of plain clients; they stand for ours."""
+ELEVENLABS = "eleven_"
+"""How ElevenLabs' names of models begin. They stand for ours, too."""
 WARM_UP_FRAMES = 6
 STUCK_S = 10.0
 
@@ -108,7 +110,7 @@ class Models:
 
     def named(self, name: str | None) -> list[Model]:
         """The models that a request's `model` field means."""
-        if name is None or name in OPENAI:
+        if name is None or name in OPENAI or name.startswith(ELEVENLABS):
             return self.all
         found = [model for model in self.all if name in (model.name, model.group)]
         if not found:

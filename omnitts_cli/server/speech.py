@@ -31,7 +31,11 @@ class Speech:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request."""
-        asked = asked_of(await read_json(scope, receive), self.state.options.max_chars)
+        await self.answer(await read_json(scope, receive), scope, receive, send)
+
+    async def answer(self, values: dict[str, Any], scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request of these fields."""
+        asked = asked_of(values, self.state.options.max_chars)
         if asked.sentences and not asked.sse:  # an answer of plain audio has no place for times
             asked = replace(asked, words=False, ignored=(*asked.ignored, "timestamps"))
         with self.state.call(scope["omnitts.client"], scope.get("omnitts.transport")) as call:

@@ -34,6 +34,7 @@ class Kind:
     usual: str | None = None  # what a hint suggests in place of a word
     unsupported: tuple[str, ...] = ()  # devices that exist, but not for this version
     meant: Mapping[str, str] = dataclasses.field(default_factory=dict)  # hints for other values that people type
+    schema: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # what it accepts, as JSON schema
 
     def example(self, text: str, default: Any = None) -> str | None:
         """For a hint: the accepted number nearest to `text`, a usual value, or the default; None if there is none."""
@@ -113,17 +114,20 @@ def one_of(*words: str, aliases: Mapping[str, str] | None = None, meant: Mapping
     def parse(text: str) -> str:
         return (aliases or {}).get(text.lower(), text.lower())
 
-    return Kind("one of " + ", ".join(words), parse, lambda value: value in words, words, meant=meant or {})
+    return Kind("one of " + ", ".join(words), parse, lambda value: value in words, words, meant=meant or {},
+                schema={"type": "string", "enum": list(words)})  # fmt: skip
 
 
 def whole(low: int, high: int) -> Kind:
     words = f"a whole number from {low} to {high}"
-    return Kind(words, parse_whole, lambda v: type(v) is int and low <= v <= high, limits=(low, high))
+    return Kind(words, parse_whole, lambda v: type(v) is int and low <= v <= high, limits=(low, high),
+                schema={"type": "integer", "minimum": low, "maximum": high})  # fmt: skip
 
 
 def number(low: float, high: float, usual: str | None = None) -> Kind:
     words, limits = f"a number from {low:g} to {high:g}", (low, high)
-    return Kind(words, parse_number, lambda v: type(v) in (int, float) and low <= v <= high, (), limits, usual)
+    return Kind(words, parse_number, lambda v: type(v) in (int, float) and low <= v <= high, (), limits, usual,
+                schema={"type": "number", "minimum": low, "maximum": high})  # fmt: skip
 
 
 UNITS = {"": 1, "s": 1, "ms": 0.001, "m": 60, "h": 3600}
@@ -169,7 +173,8 @@ def either(word: str, kind: Kind) -> Kind:
     def parse(text: str) -> Any:
         return word if text.lower() == word else kind.parse(text)
 
-    return Kind(f"{kind.words}, or {word}", parse, lambda v: v == word or kind.accepts(v), (), kind.limits, kind.usual)
+    return Kind(f"{kind.words}, or {word}", parse, lambda v: v == word or kind.accepts(v), (), kind.limits, kind.usual,
+                schema={"anyOf": [kind.schema, {"type": "string", "enum": [word]}]})  # fmt: skip
 
 
 def is_via(value: Any) -> bool:
@@ -200,7 +205,7 @@ TEXT = Kind("text", str, is_text)
 TARGET = Kind("text", lambda text: "-" if text in STDOUT else text, is_text)
 ANY_TEXT = Kind("text", str, lambda value: isinstance(value, str))
 BYTES = Kind("a size from 100KB to 1TB", parse_bytes, lambda v: type(v) is int and 10**5 <= v <= 10**12)
-SWITCH = Kind("true or false", parse_switch, lambda value: isinstance(value, bool))
+SWITCH = Kind("true or false", parse_switch, lambda value: isinstance(value, bool), schema={"type": "boolean"})
 
 
 Group = Literal[
