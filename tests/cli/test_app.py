@@ -16,7 +16,7 @@ from command import Omnitts, Started
 from patience import LONG_S
 
 from omnitts_cli import child
-from omnitts_cli.cli import app
+from omnitts_cli.cli import app, commands
 from omnitts_cli.errors import OmniError
 from omnitts_cli.settings.environment import COMPLETING
 
@@ -427,15 +427,31 @@ HOSTILE = [
 FOLDERS = ["tiny", "0.6b", "presets", "presets_data", "texts_data", "voices", "embedded", "torch", ".omnitts", "hf:org"]
 
 MANY_COMMANDS = """
-import contextlib, io, json, os, sys
+import http.client, json, os, re, signal, sys, threading, time
 from omnitts_cli.cli.app import run
-home = sys.argv.pop()
+
+calls, home = json.loads(sys.argv[1]), sys.argv[2]
+out = os.path.join(home, "out")
+
+
+def stop_server():
+    for _ in range(1000):
+        time.sleep(0.05)
+        if url := re.search(r"http://([0-9.]+):([0-9]+)", open(out).read()):
+            for _ in range(2):  # the second answer comes from a server that waits for signals
+                link = http.client.HTTPConnection(url[1], int(url[2]), timeout=60)
+                link.request("GET", "/health")
+                assert link.getresponse().status == 200
+            return os.kill(os.getpid(), signal.SIGTERM)
+
+
 found = []
-for words in json.loads(sys.argv[1]):
-    out = os.path.join(home, "out")
+for words in calls:
     with open(out, "w+b") as file:
         kept = os.dup(1), os.dup(2)
         os.dup2(file.fileno(), 1), os.dup2(file.fileno(), 2)
+        if words[0] == "serve":
+            threading.Thread(target=stop_server, daemon=True).start()
         try:
             code = run([word.replace("HOME", home) for word in words])
             sys.stdout.flush(), sys.stderr.flush()
@@ -446,52 +462,90 @@ for words in json.loads(sys.argv[1]):
 sys.stdout.write(json.dumps(found))
 """
 
+SHORT = ["--seed", "1", "--max-frames", "4", "--via", "off"]
 CALLS = [
-    ["--version"], ["say", "--help"], ["help", "start"], ["voices", "list"], ["voices", "show", "clara"],
-    ["models", "list"], ["models", "path", "tiny"], ["config", "show"], ["say", "hi", "--dry-run"],
-    ["say", "hi there", "-v", "clara", "-o", "HOME/a.raw", "--seed", "1", "--max-frames", "4", "--via", "off"],
-    ["clone", "-r", "nothing.wav", "hi"], ["say", "-f", "nothing.md"], ["voices", "rm", "nobody"], ["nothing"],
-    ["say", "hi", "-v", "nobody", "--via", "off"], ["batch", "nothing.csv", "-O", "HOME/out-b"],
+    ["--version"], ["nothing"], ["say", "--help"], ["say", "hi", "--dry-run"], ["say", "-f", "nothing.md"],
+    ["say", "hi", "-v", "nobody", "--via", "off"], ["say", "hi there", "-v", "clara", "-o", "HOME/say.raw", *SHORT],
+    ["clone", "-r", "nothing.wav", "hi"], ["design", "hi"], ["play", "hi", "--audio-device", "none that exists"],
+    ["ask", "hi", "--offline"], ["batch", "nothing.csv", "-O", "HOME/out-b"],
     ["batch", "HOME/m.csv", "-O", "HOME/corpus", "--seed", "1", "--max-frames", "4", "--progress", "none", "-q"],
+    ["voices", "list"], ["voices", "show", "clara"], ["voices", "rm", "nobody"],
+    ["models", "list"], ["models", "path", "tiny"], ["models", "verify", "tiny"], ["models", "rm", "nothing", "-y"],
+    ["models", "pull", "nothing", "--offline"],
+    ["config", "path"], ["config", "show"], ["config", "set", "speed", "1.2"], ["config", "get", "speed"],
+    ["config", "unset", "speed"], ["config", "edit"], ["completion", "bash"], ["help", "start"],
 ]  # fmt: skip
+MORE_CALLS = [
+    ["say", "hi there, and on it goes for some more words", "-o", "HOME/clip.wav", "--seed", "1", "--via", "off"],
+    ["clone", "-r", "HOME/clip.wav", "hi", "-o", "HOME/clone.raw", *SHORT],
+    ["design", "-i", "a deep man", "hi", "-o", "HOME/design.raw", *SHORT],
+    ["voices", "preview", "clara", "hi", "-o", "HOME/preview.raw", *SHORT],
+    ["voices", "save", "me", "-r", "HOME/clip.wav"], ["voices", "blend", "mix", "henry", "clara"],
+    ["voices", "rename", "mix", "mixed"], ["voices", "export", "mixed", "HOME/mixed.voice"],
+    ["voices", "rm", "mixed", "-y"], ["voices", "import", "HOME/mixed.voice"],
+    ["codec", "encode", "HOME/clip.wav", "HOME/codes"], ["codec", "decode", "HOME/codes", "-o", "HOME/decode.raw"],
+    ["bench", "-m", "random:toy", "-c", "1", "-n", "1", "--warmup", "0", "--frames", "4", "--progress", "none"],
+    ["doctor"], ["serve", "-m", "random:toy", "--preload", "none", "--port", "0", "--socket", "off"],
+]  # fmt: skip
+"""These speak, or take seconds."""
 
 
-def test_other_peoples_files_in_the_current_folder_change_nothing(tmp_path: Path) -> None:
+def test_the_calls_in_a_folder_of_others_include_every_command() -> None:
+    called = {name for words in CALLS + MORE_CALLS for name in (words[0], " ".join(words[:2]))}
+    assert [row.name for row in commands.COMMANDS if row.body and row.name not in called] == []
+
+
+def begun_in(folder: Path, home: Path, calls: list[list[str]]) -> subprocess.Popen[str]:
+    """All these calls, in a process of their own that starts in this folder."""
+    home.mkdir()
+    (home / "m.csv").write_text("id,text\na,Hi.\n")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "OMNITTS_"))}
+    environment |= {"HOME": str(home), "OMP_NUM_THREADS": "1", "EDITOR": "true", "VISUAL": "true"}
+    return subprocess.Popen(
+        child.python(MANY_COMMANDS, json.dumps(calls), str(home)),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL, cwd=folder,
+        env=environment,
+    )  # fmt: skip
+
+
+def fill_with_files_of_others(folder: Path, mark: Path) -> None:
+    """Each of them makes the file `mark` when it is executed or imported."""
+    for name in HOSTILE:
+        path = os.path.join(os.fsencode(folder), os.fsencode(name))
+        with open(path, "w") as file:
+            file.write(f"#!/bin/sh\n''':'\ntouch {mark}\nexit 1\n'''\nopen({str(mark)!r}, 'w')\nraise SystemExit(9)\n")
+        os.chmod(path, 0o755)
+    for name in FOLDERS:
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").write_text(f"open({str(mark)!r}, 'w')\n")
+
+
+@pytest.mark.parametrize(
+    ("calls", "sound"),
+    [
+        (CALLS, ["say"]),
+        pytest.param(CALLS + MORE_CALLS, ["say", "clone", "design", "preview", "decode"], marks=pytest.mark.slow),
+    ],
+    ids=["some", "all"],
+)
+def test_other_peoples_files_in_the_current_folder_change_nothing(
+    tmp_path: Path, calls: list[list[str]], sound: list[str]
+) -> None:
     """Every command behaves as in an empty folder; what would be read from it is refused in words."""
-    results, sounds = [], list[bytes]()
-    for kind in ("empty", "hostile"):
-        folder, home = tmp_path / kind, tmp_path / f"home of {kind}"
+    folders, homes = [tmp_path / "empty", tmp_path / "theirs"], [tmp_path / "home-1", tmp_path / "home-2"]
+    for folder in folders:
         folder.mkdir()
-        home.mkdir()
-        (home / "m.csv").write_text("id,text\na,Hi.\n")
-        if kind == "hostile":
-            mark = tmp_path / "executed"
-            for name in HOSTILE:
-                path = os.path.join(os.fsencode(folder), os.fsencode(name))
-                with open(path, "w") as file:
-                    file.write(
-                        f"#!/bin/sh\n''':'\ntouch {mark}\nexit 1\n'''\nopen({str(mark)!r}, 'w')\nraise SystemExit(9)\n"
-                    )
-                os.chmod(path, 0o755)
-            for name in FOLDERS:
-                (folder / name).mkdir()
-                (folder / name / "__init__.py").write_text(f"open({str(mark)!r}, 'w')\n")
-        environment = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "OMNITTS_"))}
-        environment |= {"HOME": str(home), "OMP_NUM_THREADS": "1"}
-        done = subprocess.run(
-            child.python(MANY_COMMANDS, json.dumps(CALLS), str(home)),
-            capture_output=True, text=True, stdin=subprocess.DEVNULL, cwd=folder, env=environment, timeout=LONG_S * 4,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr[-2000:]
-        results.append(
-            [(words, code, text.replace(str(home), "HOME")) for words, code, text in json.loads(done.stdout)]
-        )
-        sound = (home / "a.raw").read_bytes()
-        sounds.append(sound)
-    assert len(sounds[0]) > 100 and sounds[0] == sounds[1]
+    fill_with_files_of_others(folders[1], tmp_path / "executed")
+    results, sounds = [], []
+    for home, running in [(home, begun_in(folder, home, calls)) for folder, home in zip(folders, homes, strict=True)]:
+        out, errors = running.communicate(timeout=LONG_S * 4)
+        assert running.returncode == 0, errors[-2000:]
+        results.append([(words, code, text.replace(str(home), "HOME")) for words, code, text in json.loads(out)])
+        sounds.append({path.name: path.read_bytes() for path in home.glob("*.raw")})
     assert not (tmp_path / "executed").exists()
-    for empty, hostile in zip(*results, strict=True):
-        assert hostile[1] == empty[1], (hostile, empty)
-        if "batch" not in hostile[0] and hostile[0] != ["doctor"]:
-            assert re.sub(r"\d+\.?\d*", "0", hostile[2]) == re.sub(r"\d+\.?\d*", "0", empty[2])
-    assert "matplotlibrc" in results[1][-1][2] or results[1][-1][2] == results[0][-1][2]
+    assert set(sounds[0]) == {f"{name}.raw" for name in sound}
+    assert min(map(len, sounds[0].values())) > 100 and sounds[0] == sounds[1]
+    for empty, theirs in zip(*results, strict=True):
+        assert theirs[1] == empty[1], (theirs, empty)
+        if empty[0][0] not in ("batch", "bench", "doctor"):  # these print times and speeds
+            assert re.sub(r"\d+\.?\d*", "0", theirs[2]) == re.sub(r"\d+\.?\d*", "0", empty[2])
