@@ -246,6 +246,12 @@ def test_presets_stay_in_step_with_the_tables_in_pyproject() -> None:
     assert 'presets = "omnitts_cli/presets_data"' in lines
 
 
+def test_what_the_server_extends_has_an_upper_bound() -> None:
+    """server/protocol.py subclasses protocols of uvicorn that are not part of its interface."""
+    (line,) = [one for one in (HOUSE / "pyproject.toml").read_text("utf-8").splitlines() if '"uvicorn' in one]
+    assert re.search(r'"uvicorn>=[\d.]+,<[\d.]+"', line), line
+
+
 def undocumented(path: Path) -> Iterator[str]:
     """Public functions, and methods of public classes, without a docstring; protocols with one-line stubs included."""
     for node in (body := tree_of(path)).body:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 import subprocess
 import sys
 from importlib import metadata
@@ -413,6 +414,13 @@ def test_help_offers_only_what_a_command_can_do(omnitts: Omnitts) -> None:
     played = omnitts("play", "--help").out.decode()
     output = played.partition("-o, --output PATH ")[2].partition("\n  -")[0]  # its own lines
     assert output and "stdout" not in output
+
+
+def test_an_error_report_is_for_its_user_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may quote the text."""
+    monkeypatch.setattr("platformdirs.user_log_path", lambda *words, **options: tmp_path)
+    path = Path(app.written("the text"))
+    assert path.read_text() == "the text" and stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 HOSTILE = [
