@@ -24,7 +24,7 @@ import tempfile
 import time
 import wave
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -86,20 +86,13 @@ def engines(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 def gigabytes_per_s(threads: int) -> float:
     """What so many threads read from memory together; the best of three."""
-    import torch
-
     from omnitts_cli.kernels import cpu
+    from omnitts_cli.speech import outlook
 
     ops = cpu.native()
     if ops is None or ops.eight is None:
         raise SystemExit("the library of the CPU was not compiled: python -m omnitts_cli.kernels.cpu")
-    data, best = [torch.ones(STREAM_BYTES, dtype=torch.uint8) for _ in range(threads)], float("inf")
-    with ThreadPoolExecutor(threads) as pool:
-        for _ in range(3):
-            began = time.perf_counter()
-            list(pool.map(ops.eight.sum_of, data))
-            best = min(best, time.perf_counter() - began)
-    return threads * STREAM_BYTES / best / 1e9
+    return outlook.gigabytes_per_s(ops.eight, threads, STREAM_BYTES)
 
 
 def apart(function: Callable[..., Any], *given: Any) -> Any:

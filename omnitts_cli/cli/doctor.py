@@ -19,6 +19,7 @@ Status = Literal["ok", "skip", "warn", "fail"]
 
 PACKAGES = ("torch", "numpy", "soundfile", "safetensors", "huggingface_hub", "typer")
 SPARE_BYTES = 2**30  # of disk space, besides a model
+SIZES = ("0.6b", "1.7b")  # of the released models
 SENTENCE = "The quick brown fox jumps over the lazy dog."
 
 
@@ -261,6 +262,8 @@ def devices(machine: Machine) -> Iterator[Check]:
         words = f"{readable_size(free)} free" if right else "computes wrong results"
         yield Check(f"device {name}", "ok" if right else "fail", words, numbers={"free_gib": round(free / 2**30, 1)})
         yield asked(reproducibility, device)
+        if names == ["cpu"]:
+            yield asked(released_models, device)
         persistent = getattr(device, "persistent_kernels", None)  # of CUDA devices
         if persistent is not None:
             used, reason = persistent()
@@ -280,6 +283,35 @@ def reproducibility(device: Any) -> Check:
         f"fingerprint {short}: machines with the same one produce the same samples ({', '.join(parts)})",
         numbers={"fingerprint": short, "depends_on": parts},
     )
+
+
+def released_models(device: Any) -> Check:
+    """Their format, memory and speed on a CPU, before anything is downloaded."""
+    from omnitts_cli.speech.outlook import is_busy, outlook, speeds
+
+    name, bits, free = "released models on cpu", device.ops().eight, device.free_bytes()
+    if bits is None:
+        words = "they would run in float32, which takes three times as long as 8 bits"
+        return Check(name, "warn", words, "see the line about the cpu library")
+    speed = speeds(bits)
+    found = {size: outlook(f"{size}-customvoice", device, speed) for size in SIZES}
+    each = "; ".join(
+        f"{size} needs {readable_size(one.memory_bytes)} of memory, RTF about {one.rtf:.1f}"
+        for size, one in found.items()
+    )
+    threads, read_gib = f"{speed.threads} thread{'s' * (speed.threads != 1)}", speed.gb_per_s * 1e9 / 2**30
+    words = f"in 8 bits, {each} ({threads} read {read_gib:.0f} GiB/s from memory)"
+    words += ", slowed by other programs" * is_busy(speed.threads)
+    numbers = {"read_gib_per_s": round(read_gib, 1), "threads": speed.threads}
+    for size, one in found.items():
+        numbers |= {f"{size}_rtf": round(one.rtf, 2), f"{size}_gib": round(one.memory_bytes / 2**30, 2)}
+    smallest = found[SIZES[0]]
+    if smallest.memory_bytes > free:
+        fix = f"end other programs: {readable_size(free)} are free   or   -m {EMBEDDED}"
+        return Check(name, "warn", words, fix, numbers=numbers)
+    slow = smallest.rtf >= 1
+    hint = f"-m {EMBEDDED}, a GPU or faster memory for speech without pauses"
+    return Check(name, "ok", words, hint if slow else None, numbers=numbers)
 
 
 def answers(device: Any) -> Check:

@@ -69,6 +69,43 @@ def test_it_says_who_does_the_work_of_a_cpu(monkeypatch: pytest.MonkeyPatch) -> 
     assert made.words.startswith("not available on Windows") and made.fix is None
 
 
+class Small:
+    """A CPU with so much free memory."""
+
+    def __init__(self, free: int, eight: object) -> None:
+        self.free, self.eight = free, eight
+
+    def ops(self) -> Small:
+        return self
+
+    def free_bytes(self) -> int:
+        return self.free
+
+
+@pytest.mark.parametrize(
+    ("free", "rtf", "status", "fix"),
+    [(8 << 30, 0.6, "ok", None), (8 << 30, 2.2, "ok", "-m tiny"), (1 << 30, 0.6, "warn", "1.0 GiB are free")],
+)
+def test_it_tells_what_released_models_need(
+    free: int, rtf: float, status: str, fix: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from omnitts_cli.speech import outlook as module
+
+    monkeypatch.setattr(module, "speeds", lambda bits: module.Speeds(2, 20 * 2**30 / 1e9, 40.0))
+    monkeypatch.setattr(module, "outlook", lambda name, *_: module.Outlook(name, 2 << 30, rtf))
+    monkeypatch.setattr(module, "is_busy", lambda threads: free > 2 << 30)
+    made = doctor.released_models(Small(free, object()))
+    assert made.status == status and "0.6b needs 2.0 GiB" in made.words and "1.7b" in made.words
+    assert ("other programs" in made.words) == (free > 2 << 30)
+    assert made.numbers["read_gib_per_s"] == 20.0 and made.numbers["0.6b_rtf"] == rtf and made.numbers["threads"] == 2
+    assert made.fix is None if fix is None else fix in str(made.fix)
+
+
+def test_without_the_library_it_says_which_format_they_would_have() -> None:
+    made = doctor.released_models(Small(8 << 30, None))
+    assert made.status == "warn" and "float32" in made.words and made.fix is not None
+
+
 @pytest.mark.parametrize(
     "free, said, count",
     [
