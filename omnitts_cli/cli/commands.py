@@ -254,6 +254,35 @@ SPEECH = (
             "messages": "table:Messages",
         },
     ),
+    Command(
+        "speechd",
+        "cli.speechd:speechd",
+        """Speak for screen readers: a module of Speech Dispatcher.
+
+        \b
+        omnitts speechd --install
+        spd-say -o omnitts "Hello there"
+        omnitts speechd --print-generic > omnitts-generic.conf
+        """,
+        (
+            Option("install", "--install", "Let Speech Dispatcher find this module, for this user."),
+            Option("uninstall", "--uninstall", "Undo --install."),
+            Option("print_generic", "--print-generic", "Print a file for its generic module instead."),
+        ),
+        {"speech": "table:Speech", **OPENING},
+    ),
+    Command(
+        "mcp",
+        "cli.mcp:mcp",
+        """Serve tools that speak, for programs that use the Model Context Protocol.
+
+        \b
+        {"mcpServers": {"omnitts": {"command": "omnitts", "args": ["mcp"]}}}
+        omnitts mcp --allow-folder ~/Music         with a tool that writes sound files there
+        """,
+        (),
+        {"hosted": "commands:Hosted", "speech": "table:Speech", **OPENING},
+    ),
 )
 
 SAVED = Argument("name", "NAME", "A saved voice.", complete="saved_names")
@@ -511,6 +540,7 @@ TOPICS = (
     "books",
     "batch",
     "serve",
+    "doors",
     "security",
     "fleet",
     "settings",

@@ -22,7 +22,7 @@ from omnitts_cli.settings.setting import (
     seconds,
     whole,
 )
-from omnitts_cli.settings.table import ASR_MODEL, LANGUAGE, SHARED, Book, Folder, Live, Output, Speech
+from omnitts_cli.settings.table import ASR_MODEL, LANGUAGE, SHARED, Book, Folder, Live, Output, Results, Speech
 
 for_voice = partial(Setting, group="voice")
 for_files = partial(Setting, group="output")
@@ -477,6 +477,21 @@ class Serving:
 
 
 @dataclass(frozen=True)
+class Hosted:
+    """What hosts of `omnitts mcp` may do, and where its sound goes."""
+
+    allow_folder: Annotated[
+        tuple[str, ...],
+        for_files(
+            "--allow-folder", TEXT, "Folder into which the tool save may write. Repeatable.", "DIR", many=True,
+            shown="none", main=True,
+        ),
+    ] = ()  # fmt: skip
+    audio_device: Annotated[str | None, setting_of(Results, "audio_device")] = None
+    via: Annotated[str, setting_of(Results, "via")] = "auto"
+
+
+@dataclass(frozen=True)
 class Lengths:
     """Lengths of measured questions and answers."""
 
@@ -496,5 +511,5 @@ class Lengths:
 
 BENCH = (Load, What, Server, Answer, Lengths)
 ASK = (Question, Spoken, Thinks)
-ALL = (*SHARED, Clip, Folder, Book, Takes, Live, Serving, *BENCH, Corpus, Verification, *ASK)
+ALL = (*SHARED, Clip, Folder, Book, Takes, Live, Serving, Hosted, *BENCH, Corpus, Verification, *ASK)
 """Every group of settings there is."""

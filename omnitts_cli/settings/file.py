@@ -15,7 +15,8 @@ from omnitts_cli.settings.setting import Field, fields_of, former_names, nearest
 
 PROJECT_FILE = "omnitts.toml"  # in the current folder
 SECTIONS = (
-    "say", "clone", "design", "play", "ask", "batch", "voices", "models", "codec", "bench", "serve", "doctor", "config",
+    "say", "clone", "design", "play", "ask", "batch", "voices", "models", "codec", "bench", "serve",
+    "speechd", "mcp", "doctor", "config",
 )  # fmt: skip
 
 
