@@ -8,18 +8,7 @@ import numpy as np
 import torch
 
 from omnitts_cli.text.american.letters import ALPHABET, LetterSounds
-from omnitts_cli.training.letter_sounds import Alignment, Network, batches, held_out, learn, right
-
-PAIRS = [("cat", "kˈæt"), ("tack", "tˈæk"), ("box", "bˈɑks"), ("knot", "nˈɑt"), ("bat", "bˈæt"), ("tax", "tˈæks")]
-
-
-def test_letters_are_aligned_with_their_sounds() -> None:
-    alignment = Alignment()
-    alignment.learn(PAIRS * 3)
-    assert alignment.align("cat", "kˈæt") == ["k", "ˈæ", "t"]
-    for word, spoken in PAIRS:
-        assert "".join(alignment.align(word, spoken) or ()) == spoken
-    assert alignment.align("a", "ˈæbkt") is None
+from omnitts_cli.training.letter_sounds import Network, batches, held_out, learn, right
 
 
 def test_families_of_words_are_held_out_together() -> None:

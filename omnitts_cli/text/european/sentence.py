@@ -1,0 +1,48 @@
+"""A sentence in words -> its phonemes, in the signs of the phonetic alphabet; numbers must have become words before.
+
+Words are apart by one space. Stress marks stand right before vowels; `,.!?` follow words.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import cache
+from pathlib import Path
+
+from omnitts_cli.text.european.contexts import CLAUSE, Tables, read, spoken
+
+TOKEN = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*['’]?|[,.;:!?…()\[\]\"«»“”—–]+")
+MARKS = str.maketrans({";": ",", ":": ",", "(": ",", ")": ",", "—": ",", "–": ",", "…": "."})
+QUIET = frozenset('[]"«»“”')
+"""Marks that end no clause."""
+
+
+@cache
+def tables_of(language: str) -> Tables:
+    """Loaded when a text of the language comes."""
+    return read(Path(__file__).parent / f"{language}.bin")
+
+
+def phonemes(text: str, language: str) -> str:
+    """The phonemes of a text in that language."""
+    said, words = "", []
+    for token in (found[0] for found in TOKEN.finditer(unicodedata.normalize("NFC", text))):
+        if token[0].isalpha():
+            words.append(token.lower().replace("’", "'"))
+            continue
+        if set(token) - QUIET:
+            said, words = with_clause(said, words, language), []
+            mark = next((mark for mark in "?!.," if mark in token.translate(MARKS)), "")
+            said += mark if said and said[-1] not in ",.!?" else ""
+    return with_clause(said, words, language)
+
+
+def with_clause(said: str, words: list[str], language: str) -> str:
+    """What was said, and one more clause of words."""
+    if not words:
+        return said
+    clause = " ".join(words)
+    sounds = spoken(f"{CLAUSE}{clause}{CLAUSE}", tables_of(language))
+    now = "".join(sound or " " * (letter == " ") for letter, sound in zip(clause, sounds[1:], strict=False))
+    return " ".join(f"{said} {now}".split())

@@ -1,0 +1,17 @@
+"""Letters aligned with their sounds."""
+
+from __future__ import annotations
+
+from omnitts_cli.text.american.letters import units
+from omnitts_cli.training.alignment import Alignment
+
+PAIRS = [("cat", "kˈæt"), ("tack", "tˈæk"), ("box", "bˈɑks"), ("knot", "nˈɑt"), ("bat", "bˈæt"), ("tax", "tˈæks")]
+
+
+def test_letters_are_aligned_with_their_sounds() -> None:
+    alignment = Alignment(units)
+    alignment.learn(PAIRS * 3)
+    assert alignment.align("cat", "kˈæt") == ["k", "ˈæ", "t"]
+    for word, spoken in PAIRS:
+        assert "".join(alignment.align(word, spoken) or ()) == spoken
+    assert alignment.align("a", "ˈæbkt") is None
