@@ -8,9 +8,11 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import warm
 
 import omnitts_cli
 from omnitts_cli.errors import OmniError
@@ -27,19 +29,18 @@ def examples() -> list[str]:
 
 
 @pytest.fixture
-def elsewhere(tmp_path: Path) -> tuple[Path, dict[str, str]]:
+def elsewhere(tmp_path: Path) -> Iterator[tuple[Path, dict[str, str]]]:
     """An empty folder, a home, and an `omnitts` on the path, as after installing."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "here").mkdir()
     command = tmp_path / "bin" / "omnitts"
-    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m omnitts_cli "$@"\n')
-    command.chmod(0o755)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("OMNITTS_", "XDG_"))}
     path = f"{command.parent}:{kept.get('PATH', '')}"
     ours = str(Path(omnitts_cli.__file__).parent.parent)  # the package under test, installed or not
     kept |= {"PATH": path, "PYTHONPATH": ours, "HOME": str(tmp_path), "OMNITTS_THREADS": "1"}
     kept["XDG_RUNTIME_DIR"] = str(tmp_path)  # where nobody's server listens
-    return tmp_path / "here", kept
+    with warm.program(command, sys.executable, "-m", "omnitts_cli"):
+        yield tmp_path / "here", kept
 
 
 @pytest.mark.parametrize("line", examples())
@@ -59,7 +60,7 @@ def test_the_python_of_a_page_runs_as_written(page: str, elsewhere: tuple[Path, 
     folder, environment = elsewhere
     blocks = [block for block in python_blocks(page) if "openai" not in block]
     program = [sys.executable, "-c", "\n".join(blocks)]
-    done = subprocess.run(program, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+    done = warm.run(program, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
     assert blocks and done.returncode == 0, done.stderr
     assert (folder / "chapter.flac").stat().st_size > 10_000
 
@@ -69,7 +70,7 @@ def test_the_client_of_the_front_page_speaks(elsewhere: tuple[Path, dict[str, st
     folder, environment = elsewhere
     block = next(block for block in python_blocks("README.md") if "openai" in block)
     serve = [sys.executable, "-m", "omnitts_cli", "serve", "--port", "0"]
-    server = subprocess.Popen(serve, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    server = warm.Process(serve, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
         assert server.stdout is not None
         url = server.stdout.readline().decode().strip()

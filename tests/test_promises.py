@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import Path
 
@@ -55,8 +56,12 @@ KEPT = {
 }  # fmt: skip
 
 
+@functools.cache
+def sources() -> str:
+    return "\n".join(path.read_text("utf-8") for path in TESTS.rglob("test_*.py"))
+
+
 @pytest.mark.parametrize("promise", KEPT)
 def test_what_was_excellent_has_its_test(promise: str) -> None:
-    source = "\n".join(path.read_text("utf-8") for path in TESTS.rglob("test_*.py"))
-    missing = [name for name in KEPT[promise] if not re.search(rf"^def {name}\b", source, re.MULTILINE)]
+    missing = [name for name in KEPT[promise] if not re.search(rf"^def {name}\b", sources(), re.MULTILINE)]
     assert missing == []

@@ -45,14 +45,14 @@ class Kept:
         return Kept(len(objects), len(tensors), sum(one.untyped_storage().nbytes() for one in tensors))
 
 
-def hour(engine: Engine, dice: random.Random, frames: int) -> tuple[set[str], list[News]]:
-    """At least so many frames of requests that come, go, wait, and fail at random."""
+def hour(engine: Engine, dice: random.Random, frames: int, longest: int) -> tuple[set[str], list[News]]:
+    """At least so many frames of requests that come, go, wait, and fail at random; none takes more than `longest`."""
     asked: set[str] = set()
     news: list[News] = []
     made = 0
     while made < frames or engine.busy:
         if made < frames and len(engine.snapshot().requests) < 2 * engine.plan.slots:
-            asked.add(one_more(engine, dice, len(asked)))
+            asked.add(one_more(engine, dice, len(asked), longest))
         if dice.random() < 0.05 and engine.busy:
             name = dice.choice(list(engine.snapshot().requests) or ["nobody"])
             dice.choice([engine.cancel, engine.pause, engine.resume, engine.finish])(name)
@@ -68,9 +68,9 @@ def hour(engine: Engine, dice: random.Random, frames: int) -> tuple[set[str], li
     return asked, news
 
 
-def one_more(engine: Engine, dice: random.Random, number: int) -> str:
+def one_more(engine: Engine, dice: random.Random, number: int, longest: int) -> str:
     (request,) = requests_of(
-        1, start=dice.randrange(35), id=f"n{number}", seed=dice.randrange(2**40), max_frames=dice.randint(1, 80)
+        1, start=dice.randrange(35), id=f"n{number}", seed=dice.randrange(2**40), max_frames=dice.randint(1, longest)
     )
     if dice.random() < 0.03:
         request = replace(request, voice=Named("nobody"))
@@ -79,10 +79,10 @@ def one_more(engine: Engine, dice: random.Random, number: int) -> str:
     return engine.submit(request, live=dice.random() < 0.2)
 
 
-def endure(engine: Engine, hours: int, frames: int) -> list[Kept]:
+def endure(engine: Engine, hours: int, frames: int, longest: int = 80) -> list[Kept]:
     dice, kept = random.Random(0), []
     for _ in range(hours):
-        asked, news = hour(engine, dice, frames)
+        asked, news = hour(engine, dice, frames, longest)
         over = join(news)
         assert over.keys() == asked
         assert sum(isinstance(result, Clip) and len(result.codes) > 0 for result in over.values()) > len(over) / 2
@@ -100,8 +100,8 @@ def grown(kept: list[Kept], name: str) -> float:
 
 
 def test_a_while() -> None:
-    engine = engine_of(8, prefixes=4, text_rows=16)
-    kept = endure(engine, hours=4, frames=80)
+    engine = engine_of(4, prefixes=4, text_rows=16)
+    kept = endure(engine, hours=4, frames=80, longest=16)
     assert grown(kept, "tensors") < 1 and grown(kept, "bytes") < 512 and grown(kept, "objects") < 40
 
 

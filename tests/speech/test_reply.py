@@ -20,12 +20,13 @@ soundfile = pytest.importorskip("soundfile")
 GOLDEN = thinker_case("text").meta
 SYSTEM, QUESTION = (parts[0] for _, parts in GOLDEN["turns"])
 GREEDY = {"speech_sampling": Sampling(temperature=0.0, predictor_temperature=0.0)}
+LONGEST_S = 2.5  # random weights speak to the limit; the official answer is shorter
 ASKED = {"system": SYSTEM, "max_tokens": 14, "voice": "ethan", **GREEDY}
 
 
 @pytest.fixture(scope="module")
 def assistant() -> Iterator[omnitts.Assistant]:
-    options = {"device": "cpu", "threads": 1, "context": 512, "slots": 3, "seconds": 8}
+    options = {"device": "cpu", "threads": 1, "context": 512, "slots": 3, "seconds": LONGEST_S}
     with omnitts.load_assistant(thinker_folder(), sound=True, speech=True, **options) as opened:
         yield opened
 
@@ -100,7 +101,7 @@ def test_an_early_end_frees_both_slots(assistant: omnitts.Assistant) -> None:
 
 def test_speech_that_reaches_its_limit_is_reported(assistant: omnitts.Assistant) -> None:
     answer = assistant.speak(QUESTION, system=SYSTEM, max_tokens=150, temperature=8, seed=1).answer()
-    assert answer.clip.seconds == pytest.approx(8, abs=0.1)
+    assert answer.clip.seconds == pytest.approx(LONGEST_S, abs=0.1)
     assert [notice.message for notice in answer.notices] == ["the speech was cut at its longest"]
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import functools
+import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import torch
+import warm
+from patience import LONG_S
 
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.training.dataset import Dataset
@@ -97,6 +101,22 @@ def pool_of(shards: ShardReader, hours: float = 0.004) -> SoundPool:
     pool = SoundPool(hours, torch.device("cpu"))
     pool.add(shards.read(at_least=4))
     return pool
+
+
+def two_members(folder: Path, script: str) -> None:
+    """The same without torchrun, whose own processes take longer than the members."""
+    path = folder / "member.py"
+    path.write_text(script)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    team = {"TORCHELASTIC_RUN_ID": "two", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    members = [
+        warm.Process(
+            [sys.executable, str(path)], env={**os.environ, **team, "RANK": str(rank), "LOCAL_RANK": str(rank)}
+        )
+        for rank in range(2)
+    ]
+    assert [member.wait(LONG_S) for member in members] == [0, 0]
 
 
 def as_team_of_two(folder: Path, script: str) -> subprocess.CompletedProcess[str]:

@@ -17,6 +17,8 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of prctl(2): orphans among our descendants become our children
@@ -60,6 +62,50 @@ def run(command: list[str], **options: Any) -> subprocess.CompletedProcess[Any]:
             process.kill()
             raise
     return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+PROGRAM = """#!{python} -IS
+import os, pickle, socket, sys
+link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+link.connect({address!r})
+asked = {{"words": sys.argv[1:], "env": dict(os.environ), "cwd": os.getcwd()}}
+socket.send_fds(link, [pickle.dumps(asked)], [0, 1, 2])
+sys.exit(int(link.recv(100)))
+"""
+
+
+@contextlib.contextmanager
+def program(path: Path, *beginning: str) -> Iterator[None]:
+    """A program at `path`, for shells: `beginning` with the words after its name, as a warm process."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
+        listening.bind(f"\0{path}"[:100] + f" {os.getpid()}")  # of no file system: a path may be too long
+        listening.listen()
+        path.write_text(PROGRAM.format(python=sys.executable, address=listening.getsockname()))
+        path.chmod(0o755)
+        threading.Thread(target=serve_program, args=(listening, beginning), daemon=True).start()
+        try:
+            yield
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+
+
+def serve_program(listening: socket.socket, beginning: tuple[str, ...]) -> None:
+    with contextlib.suppress(OSError):  # closed
+        while True:
+            link, _ = listening.accept()
+            threading.Thread(target=call, args=(link, beginning), daemon=True).start()
+
+
+def call(link: socket.socket, beginning: tuple[str, ...]) -> None:
+    """One call of the program; its streams are those of the caller."""
+    data, files, _, _ = socket.recv_fds(link, MOST, 3)
+    asked = pickle.loads(data)
+    words, streams = [*beginning, *asked.pop("words")], dict(zip(("stdin", "stdout", "stderr"), files, strict=True))
+    process = Process(words, **asked, **streams)
+    for file in files:
+        os.close(file)
+    with link:
+        link.send(str(process.wait() & 0xFF).encode())
 
 
 def begin(asked: dict[str, Any], files: list[int]) -> int:

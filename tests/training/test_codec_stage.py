@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from training_kit import as_team_of_two, pool_of
+from training_kit import pool_of, two_members
 
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.training.codec_stage import CodecStage, Loop, train_codec
@@ -137,7 +137,7 @@ team.close()
 
 
 def test_a_team_of_two_ends_its_steps_alike(tmp_path: Path) -> None:
-    as_team_of_two(tmp_path, MEMBER)
+    two_members(tmp_path, MEMBER)
     (first, drawn), (second, also_drawn) = (torch.load(tmp_path / f"left.{rank}") for rank in range(2))
     assert not torch.equal(drawn, also_drawn)  # each has its own speech
     assert all(torch.allclose(first[name], second[name], atol=1e-6) for name in first)

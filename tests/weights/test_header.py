@@ -310,7 +310,7 @@ def loads_or_refuses(path: Path) -> None:
 
 
 PROPERTY = settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
 )
 
 

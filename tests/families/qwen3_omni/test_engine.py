@@ -35,7 +35,7 @@ def requests(count: int, **same: Any) -> list[Request]:
             Named(("ethan", "chelsie", "aiden")[i % 3]),
             sampling=TASTES[i % len(TASTES)],
             seed=100 + i,
-            max_frames=12 + i,
+            max_frames=6 + i,
             id=f"q{i}",
         )
         for i in range(count)

@@ -262,13 +262,13 @@ def fill_small(config: Config) -> SpeechModel | None:
         return None
     generator = torch.Generator().manual_seed(0)
     for part in pieces.all():
-        part.module.to_empty(device="cpu")
+        part.module._apply(lambda empty: torch.empty(empty.shape, dtype=empty.dtype))
         for weight in part.module.parameters():
             weight.data.copy_(0.05 * torch.randn(weight.shape, generator=generator))
     return assemble("any", config, pieces, TextTokenizer(byte_vocabulary(), []))
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_any_config_works_or_fails_with_one_error(data: st.DataObject, named: Files) -> None:
     """Up to three values are replaced; what is accepted must make a frame of sound."""
@@ -312,7 +312,7 @@ SIZES = {
 }
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(data=st.data())
 def test_other_sizes_make_a_frame_of_sound(data: st.DataObject, named: Files) -> None:
     """Sizes that fit together in any combination; none is assumed by the code."""
