@@ -1,4 +1,4 @@
-"""Asked: a JSON request for speech, checked with the table of fields, in the words of `speech/`."""
+"""Asked: a JSON request for speech, checked with the table of fields, as the types of `speech/`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAPPED = [one for one in FIELDS if one.use == "mapped"]
 
 @dataclass(frozen=True)
 class Clip:
-    """The clip to clone: a data URL, base64, or an https URL; and what is said in it."""
+    """The clip to clone: a data URL, base64, or an https URL; and its transcript."""
 
     source: str
     transcript: str | None
@@ -55,6 +55,7 @@ class Asked:
     how: TextIn = field(default_factory=TextIn)
     speech: Speech = field(default_factory=Speech)
     ignored: tuple[str, ...] = ()
+    sent: Mapping[str, str] = field(default_factory=dict)  # a field -> the one that the client sent for it
     prepared: bool = False  # from `--via`: one piece, split and normalised already; the command retries it
     urgent: bool = True  # a client is waiting for the first sound
 
@@ -92,6 +93,7 @@ def asked_of(values: Mapping[str, Any], most_chars: int, *, live: bool = False) 
         lexicon=tuple((word.strip(), spoken) for word, spoken in (reader.take("lexicon") or {}).items()),
         prepared=bool(reader.take("prepared")),
         urgent=reader.take("urgent") is not False,
+        sent=reader.sent,
         how=reader.how(ignore_end),
         speech=reader.speech(),
     )
@@ -120,7 +122,7 @@ class Reader:
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self.given = {name: value for name, value in values.items() if present(name, value)}
-        self._from: dict[str, str] = {}  # the field that a value was mapped from
+        self.sent: dict[str, str] = {}  # the field that a value was mapped from
         self._taken: set[str] = set()
         self._partly: list[str] = []
         self._values = {name: TABLE[name].read(value) if name in TABLE else value for name, value in self.given.items()}
@@ -136,12 +138,12 @@ class Reader:
             if meant is None:
                 continue
             if target in self._values and not alike(self._values[target], meant) and name != "voice_aliases":
-                raise invalid(name, f"{name} and {self._from.get(target, target)} are different")
+                raise invalid(name, f"{name} and {self.sent.get(target, target)} are different")
             try:
                 self._values[target] = TABLE[target].read(meant)
             except OmniError as error:
                 raise invalid(name, error.message) from None
-            self._from.setdefault(target, name)
+            self.sent.setdefault(target, name)
 
     def _aliased(self, aliases: Mapping[str, Any]) -> dict[str, Any]:
         """Kokoro's short names of voices, with a speed of their own."""
@@ -169,9 +171,9 @@ class Reader:
 
     def ignored(self, asked: Asked) -> tuple[str, ...]:
         """Unknown fields, and known ones without effect."""
-        unused = [self._from.get(name, name) for name in self._values if name not in self._taken]
+        unused = [self.sent.get(name, name) for name in self._values if name not in self._taken]
         if asked.voice is not None and (asked.clip or asked.vector is not None or asked.describes):
-            unused.append(self._from.get("voice", "voice"))
+            unused.append(self.sent.get("voice", "voice"))
         return (*unused, *self._partly)
 
     def text(self, most: int) -> str:
@@ -192,7 +194,7 @@ class Reader:
         return named(self.take("voice")) or None
 
     def task(self) -> str | None:
-        """What the task type says about the kind of voice."""
+        """The kind of voice that the task type selects, or None."""
         value = self.take("task_type")
         return None if value is None else TASKS[value.lower().replace("_", "")]
 
@@ -204,7 +206,7 @@ class Reader:
         try:
             return language_code(value, "detect") or "auto"
         except OmniError as error:
-            raise invalid(self._from.get("language", "language"), error.message, error.hint) from None
+            raise invalid(self.sent.get("language", "language"), error.message, error.hint) from None
 
     def clip(self) -> Clip | None:
         """The clip to clone."""
@@ -247,7 +249,7 @@ class Reader:
 
 
 def present(name: str, value: Any) -> bool:
-    """Whether a field says something."""
+    """Whether a field has a value."""
     return value is not None and (value != "" or name in ("input", "text"))
 
 
@@ -257,5 +259,5 @@ def named(value: Any) -> str:
 
 
 def alike(one: Any, other: Any) -> bool:
-    """Whether two fields say the same."""
+    """Whether two fields have the same meaning."""
     return bool(one == other) or (named(one) == named(other) and isinstance(one, str | dict))

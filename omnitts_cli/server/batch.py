@@ -1,4 +1,4 @@
-"""POST /v1/audio/speech/batch: several texts in one request, whole; what is wrong with one does not stop the others."""
+"""POST /v1/audio/speech/batch: several texts in one request, whole; an error in one does not stop the others."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
@@ -15,6 +16,7 @@ Scope = MutableMapping[str, Any]
 
 LARGEST_JSON = 16 << 20
 BODY_S = 60.0
+DISCARDED, DISCARD_S = 64 << 20, 5.0  # bytes of a body that is too large, and seconds for them
 DEEPEST = 32
 MOST_FIELDS = 200
 SMALL = 256 << 10  # parsed on the event loop
@@ -35,6 +37,8 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
     """The whole body, at most `limit` bytes of it."""
     length = header(scope, b"content-length")
     if length.isdecimal() and int(length) > limit:
+        if int(length) <= DISCARDED:
+            await discard(receive)
         raise too_large(limit)
     parts, size = [], 0
     try:
@@ -54,6 +58,14 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
         raise Problem(
             408, f"the body did not arrive within {BODY_S:g} s", code="timeout", headers={"Connection": "close"}
         ) from None
+
+
+async def discard(receive: Receive) -> None:
+    """Reads a body without keeping it. Many clients read the answer only when they have sent everything."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(DISCARD_S):
+            while (message := await receive())["type"] != "http.disconnect" and message.get("more_body"):
+                pass
 
 
 def too_large(limit: int) -> Problem:

@@ -120,7 +120,7 @@ class Voices:
 
 
 def shown(details: dict[str, Any]) -> dict[str, Any]:
-    """What is known of a voice."""
+    """The entry of a voice in the list, without empty fields."""
     return {"object": "voice", **{key: value for key, value in details.items() if value is not None}}
 
 
@@ -130,7 +130,7 @@ def legacy(scope: Scope) -> bool:
 
 
 def uploaded_entry(state: State, name: str) -> dict[str, Any]:
-    """A saved voice in the words of vLLM-Omni."""
+    """A saved voice with the fields of vLLM-Omni."""
     path = voice_files.folder() / f"{name}{voice_files.SUFFIX}"
     entry: dict[str, Any] = {"name": name, "mime_type": "application/octet-stream"}
     try:
@@ -140,6 +140,8 @@ def uploaded_entry(state: State, name: str) -> dict[str, Any]:
     entry |= {"created_at": int(about.st_mtime), "file_size": about.st_size,
               "consent": found.get("consent", ""), "model": found.get("model"), "language": found.get("language"),
               "mime_type": found.get("mime_type", entry["mime_type"])}  # fmt: skip
+    entry |= {"embedding_source": "audio" if "clip_sha256" in found else "direct",
+              "embedding_dim": int(found["embedding_dim"])}  # fmt: skip
     if transcript := found.get("transcript"):
         entry["ref_text"] = transcript
     if description := found.get("source", ""):

@@ -146,7 +146,7 @@ async def start() -> asyncio.subprocess.Process:
 
 
 def recording_of(out: bytes) -> Recording:
-    """What the decoder has found."""
+    """The recording in the output of the decoder, or its error."""
     line, newline, samples = out.partition(b"\n")
     if not newline:  # it was ended by a limit
         raise invalid("ref_audio", "the clip cannot be decoded: it needs too much time or memory")

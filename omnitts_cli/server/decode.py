@@ -31,7 +31,7 @@ def limit() -> None:
 def main() -> None:
     """Decodes the clip."""
     import numpy as np
-    import soundfile  # noqa: F401  # now, while nobody waits
+    import soundfile  # noqa: F401  # now, before a clip arrives
     import soxr  # noqa: F401
 
     from omnitts_cli.audio.read import read_clip

@@ -1,8 +1,8 @@
 """Fields: one table of every field of a request for speech, ours and those of five other servers.
 
-A field that OpenAI defines means what OpenAI says, any other what vLLM-Omni says. What a field takes, and whether it is
-used, mapped to another, ignored or refused, stands here once: requests are checked with it, and `omnitts help serve`
-shows it.
+Fields that OpenAI defines have OpenAI's meaning, all others vLLM-Omni's. The table has the values that a field takes,
+and whether it is used, mapped to another field, ignored or refused. Requests are checked with it, and `omnitts help
+serve` shows it.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Field:
     kind: Kind
     note: str = ""
     to: Callable[[Any], dict[str, Any]] | None = None  # of a mapped one: the fields that it stands for
-    voice: bool = False  # it says who speaks
+    voice: bool = False  # it selects the voice
     harmless: tuple[Any, ...] = ()  # values of a refused one that ask for nothing
 
     def read(self, value: Any) -> Any:
@@ -181,7 +181,7 @@ def of_settings(value: dict[str, Any]) -> dict[str, Any]:
 
 
 PARTLY = {"normalization_options": ("normalize",), "voice_settings": ("speed",)}
-"""Objects of which only these keys have an effect; the others are told as ignored."""
+"""Objects of which only these keys have an effect; the others are reported as ignored."""
 USED: Use = "used"
 MAPPED: Use = "mapped"
 IGNORED: Use = "ignored"
@@ -200,7 +200,7 @@ FIELDS: tuple[Field, ...] = (
           "`CustomVoice`, `Base` (a clone) or `VoiceDesign`", voice=True),
     Field("language", "VS", USED, NAME, "a code, a name, `auto` or `detect`"),
     Field("ref_audio", "VS", USED, words_of(LARGEST_CLIP), "the clip to clone", voice=True),
-    Field("ref_text", "VS", USED, WORDS, "what is said in it", voice=True),
+    Field("ref_text", "VS", USED, WORDS, "its transcript", voice=True),
     Field("x_vector_only_mode", "VS", USED, SWITCH, "true: without `ref_text`", voice=True),
     Field("speaker_embedding", "V", USED, VECTOR, "instead of `ref_audio`", voice=True),
     Field("max_new_tokens", "VS", USED, whole(1, MOST_TOKENS),

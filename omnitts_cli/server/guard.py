@@ -149,7 +149,7 @@ class Guard:
         ]
 
     def preflight(self, scope: Scope) -> list[tuple[bytes, bytes]]:
-        """Headers that answer a browser's question what a page of another origin may send; none: it does not ask."""
+        """Headers that answer a browser's preflight for a page of another origin; none: this is no preflight."""
         asks = scope["method"] == "OPTIONS" and header(scope, b"access-control-request-method")
         if not asks or header(scope, b"origin") not in self.origins:
             return []

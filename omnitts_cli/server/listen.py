@@ -66,7 +66,7 @@ def unix(path: Path, *, ours: bool) -> socket.socket | None:
     try:
         if ours:
             path.parent.mkdir(mode=0o700, exist_ok=True)
-            if not is_private(path.parent):  # whoever can write there could take the place of the socket
+            if not is_private(path.parent):  # others with write access could replace the socket
                 found.close()
                 return None
         with suppress(FileNotFoundError):

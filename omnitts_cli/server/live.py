@@ -160,7 +160,7 @@ class Session:
     turns: deque[Utterance] = field(default_factory=deque)  # to be spoken; the first one is being spoken
     more: asyncio.Event = field(default_factory=asyncio.Event)  # `turns` is not empty
 
-    # ---- what the client says
+    # ---- messages from the client
 
     async def listen(self, receive: Receive) -> None:
         """Reads messages until the client disconnects or is idle for too long."""
@@ -258,7 +258,7 @@ class Session:
             call.gone = True
             call.news.set()
 
-    # ---- what the server says
+    # ---- messages to the client
 
     async def out(self, message: dict[str, Any]) -> None:
         """Sends a message, or raises Gone."""
@@ -396,7 +396,7 @@ class Sound:
         try:
             names = {"utterance_index": self.utterance.index, "sentence_index": 0}
             await self.session.tell({
-                "type": "audio.start", **names, "sentence_text": self.utterance.text,
+                "type": "audio.start", **names, "sentence_text": self.utterance.text.strip(),
                 "format": self.utterance.asked.form, "sample_rate": encoding.rate, "seed": self._seed,
             })  # fmt: skip
             failed: Exception | None = None

@@ -42,12 +42,12 @@ State = Literal["unloaded", "loading", "ready", "failed"]
 
 @dataclass(eq=False)
 class Model:
-    """One checkpoint. `kinds` are known before it is loaded if its name says so."""
+    """One checkpoint. `kinds` are known before it is loaded if its name has them."""
 
     name: str
     source: str  # as open_engine takes it
     variant: str
-    group: str  # what -m said
+    group: str  # the value of -m
     kinds: frozenset[str] | None = None
     state: State = "unloaded"
     tts: TTS | None = None
@@ -206,7 +206,7 @@ class Models:
         return min(idle, key=lambda model: model.used, default=None)
 
     def unload_idle(self, after_s: float) -> None:
-        """Closes models that nobody has used for a while."""
+        """Closes models that have not been used for a while."""
         for model in self.loaded:
             if not model.active and not self._opening.locked() and time.monotonic() - model.used > after_s:
                 self._tell(f"unloading {model.name}: idle for {after_s:g} s")

@@ -27,7 +27,7 @@ def template() -> str:
 
 
 def page() -> tuple[bytes, dict[str, str]]:
-    """Returns the body and the headers of one answer to `GET /`. It needs no key and says nothing about the server."""
+    """Returns the body and the headers of one answer to `GET /`. It needs no key and reveals nothing of the server."""
     nonce = secrets.token_urlsafe(16)
     headers = {
         "Content-Type": "text/html; charset=utf-8",

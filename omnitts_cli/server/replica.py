@@ -44,7 +44,7 @@ class Order:
 
     @classmethod
     def of(cls, options: Serving, keys: Mapping[bytes, str], settings: Mapping[str, Any], *, alone: bool) -> Order:
-        """What the command says. `alone`: all replicas are on this machine, and see the same folder of voices."""
+        """The order of a command. `alone`: all replicas are on this machine, and share a folder of voices."""
         Guard.of(options.host, keys, insecure=options.insecure)  # raises here what no replica could serve
         uploads = options.allow_upload == "on" or (options.allow_upload == "auto" and is_loopback(options.host))
         if not alone and not options.voices_dir:

@@ -155,7 +155,7 @@ class Stop:
         self.again = False
 
     def ask(self) -> None:
-        """A signal, or a caller who wants the same."""
+        """A signal, or a call with the same effect."""
         self.again = self._asked.is_set()
         self._asked.set()
 

@@ -18,7 +18,7 @@ from omnitts_cli.server.body import Gone, Receive
 from omnitts_cli.server.encode import THREADS
 from omnitts_cli.server.problems import Problem, invalid
 from omnitts_cli.server.state import Call, State
-from omnitts_cli.server.voices import kind_of, spelled, voice_of
+from omnitts_cli.server.voices import kind_of, of_values, spelled, voice_of
 from omnitts_cli.speech.clip import Chunk
 from omnitts_cli.speech.script import Fed
 from omnitts_cli.speech.tts import script_of
@@ -39,7 +39,16 @@ STREAM_AHEAD, STREAM_AHEAD_S = 4, 10.0
 
 
 async def begin(state: State, call: Call, asked: Asked, *, live: bool = False) -> None:
-    """Opens the request's stream; loads its model if necessary."""
+    """Opens the request's stream; loads its model if necessary. Errors name the field that the client has sent."""
+    try:
+        await start(state, call, asked, live)
+    except Problem as problem:
+        problem.param = asked.sent.get(problem.param or "", problem.param)
+        raise
+
+
+async def start(state: State, call: Call, asked: Asked, live: bool) -> None:
+    """The same, with the names of our own fields in errors."""
     asked = replace(asked, voice=spelled(asked.voice, state.saved))
     kind = asked.task or kind_of(asked.voice, state.saved)
     model = await state.models.of_kind(asked.model, kind, prefer=made_with(state, asked.voice))
@@ -78,20 +87,11 @@ def without_style(call: Call, asked: Asked, model: Model, voice: Voice) -> Asked
 
 
 async def voice_for(state: State, model: Model, asked: Asked, kind: str) -> Voice:
-    """Who speaks."""
+    """The voice of a request."""
     if asked.clip is not None:
-        try:
-            return await state.clips.voice_of(model, asked.clip)
-        except Problem as problem:
-            if problem.param == "ref_audio" and asked.chunks:
-                problem.param = "references"
-            raise
+        return await state.clips.voice_of(model, asked.clip)
     if asked.vector is not None:
-        hidden = model.speech.facts.hidden
-        if asked.vector.size != hidden:
-            values = f"{asked.vector.size:,} values; {model.name} needs {hidden:,}"
-            raise invalid("speaker_embedding", f"speaker_embedding has {values}")
-        return Voice(Cloned(asked.vector), "embedding")
+        return of_values(asked.vector, model.speech)
     if kind == "designed":
         return Voice(Designed(asked.speech.style or ""), "designed")
     voice = voice_of(asked.voice, model.speech, state.saved)
@@ -178,7 +178,7 @@ def note_first_sound(call: Call) -> None:
 
 
 def check(call: Call) -> None:
-    """Raises what has ended the request."""
+    """Raises the error that has ended the request, if there is one."""
     if call.gone:
         raise Gone
     if call.problem is not None:

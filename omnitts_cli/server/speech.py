@@ -143,7 +143,7 @@ class Events:
 
 @dataclass
 class Chunks(Events):
-    """The events of SGLang-Omni, for requests in its words: each WAV chunk is a file, and [DONE] comes last."""
+    """The events of SGLang-Omni, for requests with its fields: each WAV chunk is a file, and [DONE] comes last."""
 
     index: int = 0
 
@@ -225,7 +225,7 @@ def stream_of(call: Call) -> Any:
 def start(
     call: Call, asked: Asked, media: str, rate: int, scope: Scope, more: list[tuple[bytes, bytes]] | None = None
 ) -> dict[str, Any]:
-    """The status line and the headers, which are true because there is sound."""
+    """The status line and the headers. They leave with the first sound, so an error can still be a status."""
     stream = stream_of(call)
     assert call.model is not None
     first = call.first_sound or time.perf_counter()
@@ -287,7 +287,7 @@ def reason(call: Call) -> str:
 
 
 def facts(call: Call, asked: Asked) -> dict[str, Any]:
-    """What the last event of a stream tells."""
+    """The fields of the last event of a stream."""
     stream = stream_of(call)
     account = stream.account
     found: dict[str, Any] = {

@@ -56,11 +56,11 @@ class Call:
     reading: bool = False  # its text, in a thread
     timer: Timer | None = None  # with word times: aligns the words of each sentence with its sound
     raised: list[Notice] = field(default_factory=list)
-    ignored: list[str] = field(default_factory=list)  # fields without effect, besides those that no voice reads
+    ignored: list[str] = field(default_factory=list)  # fields without effect, found after the request was checked
 
     @property
     def notices(self) -> list[str]:
-        """What was odd in the text or in its speech so far, without repeats."""
+        """Notices about the text or its speech so far, without repeats."""
         return list(dict.fromkeys(map(str, self.raised)))[:MOST_NOTICES]
 
     @property

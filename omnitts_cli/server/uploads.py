@@ -1,13 +1,15 @@
-"""POST and DELETE of voices: saved from a clip, from a voice file, or from a description."""
+"""POST and DELETE of voices: saved from a clip, a voice file, the values of an embedding, or a description."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from starlette.datastructures import Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
@@ -15,11 +17,12 @@ from omnitts_cli.errors import InputError, OmniError
 from omnitts_cli.server.body import Receive, Scope, Send, header, read_body
 from omnitts_cli.server.catalogue import json_answer, uploaded_entry
 from omnitts_cli.server.clips import opened
+from omnitts_cli.server.fields import TABLE
 from omnitts_cli.server.models import Model
 from omnitts_cli.server.problems import Problem, invalid
 from omnitts_cli.server.speak import chunks
 from omnitts_cli.server.state import State
-from omnitts_cli.server.voices import MOST_SAVED, OPENAI, own_name
+from omnitts_cli.server.voices import MOST_SAVED, OPENAI, of_values, own_name
 from omnitts_cli.settings.table import Speech, TextIn
 from omnitts_cli.speech import reference, voice_files
 from omnitts_cli.speech.clip import Clip, join
@@ -28,12 +31,14 @@ from omnitts_cli.text.inputs import pieces_of_text
 
 FORM_BYTES = 64 << 10  # of a form besides its file
 MOST_FIELDS = 16
-LONGEST = {"consent": 500, "ref_text": 10_000, "speaker_description": 500, "design": 2000, "seed": 20, "name": 64}
+LONGEST = {"consent": 500, "ref_text": 10_000, "speaker_description": 500, "design": 2000, "seed": 20, "name": 64,
+           "speaker_embedding": FORM_BYTES}  # fmt: skip
 LONGEST_TYPE = 100
 SAMPLE = ("The quick brown fox jumps over the lazy dog. She sells sea shells by the shore, "
           "and five wise men walked home through the quiet town.")  # fmt: skip
-"""What a described voice says once, to be cloned from that."""
+"""The text that a described voice speaks once; the recording is then cloned."""
 WRITABLE = ("audio_sample", "voice_file")
+SOURCES = (*WRITABLE, "speaker_embedding", "design")
 
 
 @dataclass
@@ -78,16 +83,19 @@ class Post:
         return name
 
     async def _voice(self, call: Any, form: dict[str, Any]) -> Voice:
-        given = [part for part in (*WRITABLE, "design") if form.get(part)]
+        given = [part for part in SOURCES if form.get(part)]
         if len(given) != 1:
-            raise invalid("audio_sample", "give one of audio_sample, voice_file and design")
-        if given != ["voice_file"] and given != ["design"] and not form.get("consent", "").strip():
-            raise invalid("consent", "consent is missing: it says who agreed, and when")
+            raise invalid("audio_sample", f"give one of {', '.join(SOURCES)}")
+        if given[0] in ("audio_sample", "speaker_embedding") and not form.get("consent", "").strip():
+            raise invalid("consent", "consent is missing: who agreed, and when")
         model = await self.state.models.of_kind(form.get("model") or None, "cloned")
         model.active += 1
         call.model = model
         if given == ["design"]:
             return await self._designed(call, model, form)
+        if given == ["speaker_embedding"]:
+            await self.state.models.ready(model)
+            return of_values(values_of(form["speaker_embedding"]), model.speech)
         data: bytes = form[given[0]]
         if given == ["voice_file"]:
             return await asyncio.to_thread(opened, data, model)
@@ -116,6 +124,15 @@ class Post:
         return replace(voice, about={**voice.about, "source": source})
 
 
+def values_of(text: str) -> np.ndarray:
+    """The values of an embedding in a form, where they are JSON."""
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError):
+        raise invalid("speaker_embedding", "speaker_embedding is not JSON") from None
+    return np.array(TABLE["speaker_embedding"].read(values), np.float32)
+
+
 def taken(name: str) -> Problem:
     """409 for the name of a saved voice."""
     hint = "replace=true overwrites it"
@@ -128,7 +145,7 @@ def voice_files_source() -> int:
 
 
 def script() -> Any:
-    """What a described voice says."""
+    """The text that a described voice speaks."""
     from omnitts_cli.speech.script import Written
 
     return Written(pieces_of_text(SAMPLE), len(SAMPLE))

@@ -8,11 +8,13 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from omnitts_cli.errors import OmniError
 from omnitts_cli.server.problems import Problem, invalid, unknown
 from omnitts_cli.speech import voice_files, voices
 from omnitts_cli.speech.voices import Voice
-from omnitts_cli.voices import Named
+from omnitts_cli.voices import Cloned, Named
 
 OPENAI = {
     **dict.fromkeys(("coral", "nova", "sage", "shimmer", "marin"), "female"),
@@ -120,6 +122,15 @@ def voice_of(name: str | None, model: Any, saved: Saved) -> Voice:
     if own is not None:
         return Voice(Named(own), own)
     raise unknown(404, "voice", name, [*speakers, *saved.names(), *OPENAI])
+
+
+def of_values(values: np.ndarray, model: Any) -> Voice:
+    """A voice that is given as the values of its embedding."""
+    if values.size != model.facts.hidden:
+        found = f"speaker_embedding has {values.size:,} values; {model.name} needs {model.facts.hidden:,}"
+        raise invalid("speaker_embedding", found)
+    about = {"model": model.name, "revision": model.sha256 or ""}
+    return Voice(Cloned(values), "embedding", {key: value for key, value in about.items() if value})
 
 
 def blend_of(name: str, model: Any, saved: Saved) -> Voice:

@@ -73,7 +73,7 @@ def serve(news: socket.socket, calls: socket.socket) -> None:
 
 
 def described(engine: Engine) -> dict[str, Any]:
-    """What the other process must know of an engine."""
+    """The facts about an engine that the other process needs."""
     model, device = engine.model, engine.device
     facts = model.facts
     about = asdict(facts) if hasattr(facts, "__dataclass_fields__") else dict(vars(facts))

@@ -161,7 +161,7 @@ def of_bytes(data: bytes, path: Path = Path("voice")) -> SavedVoice:
     if not 8 < len(data) <= LARGEST_BYTES:
         raise wrong(path, f"it has {len(data):,} bytes")
     try:
-        about = header_of(data, path)
+        about, _ = header_of(data, path)
         tensors = unpacked(data)
     except (SafetensorError, ValueError, TypeError, KeyError, AttributeError, RecursionError, MemoryError) as error:
         raise wrong(path, str(error) or "its header is damaged") from None
@@ -170,22 +170,25 @@ def of_bytes(data: bytes, path: Path = Path("voice")) -> SavedVoice:
     return SavedVoice(about.pop("name", path.stem), voice, about, clip)
 
 
-def header_of(data: bytes, path: Path) -> dict[str, str]:
-    """The fields in the beginning of a voice file, and the transcript; its shapes are checked."""
+def header_of(data: bytes, path: Path) -> tuple[dict[str, str], int]:
+    """The fields in the beginning of a voice file with the transcript, and the length of the embedding; its shapes are
+    checked."""
     length = int.from_bytes(data[:8], "little")
     if length > LARGEST_HEADER:
         raise wrong(path, f"its header has {length:,} bytes")
     header = json.loads(data[8 : 8 + length])
     about = parsed(path, header.pop("__metadata__", {}).get("voice"))
-    check_shapes(path, {name: tensor["shape"] for name, tensor in header.items()})
-    return about
+    shapes = {name: tensor["shape"] for name, tensor in header.items()}
+    check_shapes(path, shapes)
+    return about, shapes["embedding"][0]
 
 
 def about(path: Path) -> dict[str, str]:
-    """The fields of a voice file and its transcript, without its tensors: for lists."""
+    """The fields of a voice file, its transcript and the length of its embedding, without its tensors: for lists."""
     try:
         with path.open("rb") as file:
-            return header_of(file.read(8 + LARGEST_HEADER), path)
+            found, length = header_of(file.read(8 + LARGEST_HEADER), path)
+            return {**found, "embedding_dim": str(length)}
     except OSError as error:
         raise wrong(path, str(error)) from None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:

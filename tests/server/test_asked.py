@@ -88,6 +88,6 @@ def test_any_seed_and_more_tokens_than_there_are() -> None:
     assert refused(max_new_tokens=0) == "max_new_tokens" and refused(max_new_tokens=1 << 30) == "max_new_tokens"
 
 
-def test_the_voice_that_a_clip_replaces_is_told() -> None:
+def test_the_voice_that_a_clip_replaces_is_reported() -> None:
     assert asked(voice="ann", ref_audio="QUJD").ignored == ("voice",)
     assert asked(speaker="ann", task_type="VoiceDesign", instructions="deep").ignored == ("speaker",)

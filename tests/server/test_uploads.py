@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,19 @@ def test_a_voice_file_and_a_description_become_voices(server: Running, clip: byt
     assert blend.status == 200 and blend.headers["x-voice"] == "one:60,three:40"
 
 
+def test_the_values_of_an_embedding_become_a_voice(server: Running) -> None:
+    hidden = next(iter(server.state.models.loaded)).speech.facts.hidden
+    values = [0.1 * (n % 7) for n in range(hidden)]
+    answer = post(server, speaker_embedding=json.dumps(values), name="mine", consent="yes")
+    assert answer.status == 200, answer.body
+    listed = server.request("GET", "/v1/audio/voices").json["uploaded_voices"]
+    for entry in (answer.json["voice"], listed[0]):
+        assert (entry["name"], entry["embedding_source"], entry["embedding_dim"]) == ("mine", "direct", hidden)
+    spoken = server.speech("Hello.", voice="mine")
+    assert spoken.status == 200 and spoken.body == server.speech("Hello.", speaker_embedding=values).body
+    assert spoken.body == server.speech("Hello.", speaker="mine", task_type="Base", x_vector_only_mode=False).body
+
+
 def test_existing_names_are_kept_unless_replaced(server: Running, clip: bytes) -> None:
     assert post(server, audio_sample=clip, name="one", consent="yes").status == 200
     assert post(server, audio_sample=clip, name="one", consent="yes").status == 409
@@ -98,14 +112,25 @@ def test_existing_names_are_kept_unless_replaced(server: Running, clip: bytes) -
         ({"name": "mary", "consent": "yes", "audio_sample": "text"}, 400),
         ({"name": "mary", "voice_file": b"not a voice"}, 400),
         ({"name": "mary", "consent": "yes", "other": b"RIFF"}, 400),
+        ({"name": "mary", "consent": "yes", "speaker_embedding": "[0.1, 0.2]"}, 400),
+        ({"name": "mary", "consent": "yes", "speaker_embedding": "[NaN]"}, 400),
+        ({"name": "mary", "consent": "yes", "speaker_embedding": "[[["}, 400),
+        ({"name": "mary", "consent": "yes", "speaker_embedding": "{}"}, 400),
+        ({"name": "mary", "consent": "yes", "speaker_embedding": "[1]", "voice_file": b"x"}, 400),
+        ({"name": "mary", "speaker_embedding": "[1]"}, 400),
     ],
 )
 def test_what_cannot_be_a_voice_is_refused(
     server: Running, clip: bytes, folder: Path, parts: dict[str, Any], status: int
 ) -> None:
-    given = parts if {"audio_sample", "voice_file", "other"} & set(parts) else {"audio_sample": clip, **parts}
+    sources = {"audio_sample", "voice_file", "other", "speaker_embedding"}
+    given = parts if sources & set(parts) else {"audio_sample": clip, **parts}
     assert post(server, **given).status == status
     assert not folder.exists() or not list(folder.iterdir())
+
+
+def test_a_clip_that_is_too_large_is_413(server: Running) -> None:
+    assert post(server, audio_sample=b"x" * (11 << 20), name="mary", consent="yes").status == 413
 
 
 def test_uploads_can_be_switched_off(serve: Any, clip: bytes) -> None:

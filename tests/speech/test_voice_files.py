@@ -177,7 +177,8 @@ def test_a_list_needs_the_header_only(tmp_path: Path) -> None:
     about = {**ABOUT, "transcript": "words", "consent": "Ann"}
     tensors = {"embedding": np.zeros(8, np.float32), "codes": np.zeros((9, 4), np.int64)}
     path = written(tmp_path / "anna.voice", tensors, about)
-    assert voice_files.about(path) == {"name": "anna", "transcript": "words", "consent": "Ann"}
+    expected = {"name": "anna", "transcript": "words", "consent": "Ann", "embedding_dim": "8"}
+    assert voice_files.about(path) == expected
     path.write_bytes(path.read_bytes()[:-1])  # the tensors are damaged
     assert voice_files.about(path)["consent"] == "Ann"
 
