@@ -1,12 +1,14 @@
 """The test suites of other servers against ours. A checkout of theirs is given by its path; none of their code is here.
 
-    python benchmarks/suites.py CHECKOUT [CHECKOUT ...]     the name of the folder says which suite it has
+    python benchmarks/suites.py CHECKOUT [CHECKOUT ...]     the name of the folder is that of the suite
+    python benchmarks/suites.py localai vllm-omni
     python benchmarks/suites.py --url http://127.0.0.1:8000 kokoro-fastapi
 
-Needs pytest, pytest-asyncio, pytest-mock, openai, httpx, requests, websockets, pydub and soundfile, curl and ffmpeg;
-for Kokoro's two English sentences pocketsphinx, soxr and jiwer. What a suite assumes about its own server is changed
-before it runs, and printed: names of models and voices, fixtures that start a server, clips that are fetched. Tests
-that look inside their server cannot be run against another one and are left out.
+Needs pytest, pytest-asyncio, openai, httpx, requests, websockets, pydub and soundfile, curl and ffmpeg;
+for Kokoro's two English sentences pocketsphinx, soxr and jiwer. `localai` and `vllm-omni` need no checkout: their
+requests are here and in vllm_omni.py. What a suite assumes about its own server is changed before it runs, and printed:
+names of models and voices, fixtures that start a server, clips that are fetched. Tests that look inside their server
+cannot be run against another one and are left out.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import vllm_omni
+
 TREE = Path(__file__).resolve().parent.parent
 SENTENCE = "We asked over twenty different people, and they all said it was his."
 
@@ -42,24 +46,6 @@ class Suite:
     stays: dict[str, str] = field(default_factory=dict)  # part of a test's name -> why it fails
 
 
-STUBS = '''
-import importlib.abc, importlib.machinery, sys
-from unittest.mock import MagicMock
-
-class Stub(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Stands for packages of a server that is not installed."""
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in STUBBED or name.startswith(STUBBED_FOLDERS):
-            return importlib.machinery.ModuleSpec(name, self, is_package=True)
-    def create_module(self, spec):
-        module = MagicMock(name=spec.name)
-        module.__path__, module.__spec__, module.__name__ = [], spec, spec.name
-        return module
-    def exec_module(self, module):
-        pass
-
-sys.meta_path.insert(0, Stub())
-'''
 SPEACHES = '''
 import os, sys, types, typing
 import httpx, pytest, pytest_asyncio
@@ -128,81 +114,7 @@ for name in ("find_free_port", "start_server", "start_server_from_cmd", "stop_se
     setattr(utils, name, lambda *args, **kwargs: urlsplit(os.environ["SUITE_URL"]).port)
 sys.modules["tests"], sys.modules["tests.utils"] = types.ModuleType("tests"), utils
 """
-VLLM = (
-    "STUBBED = {'vllm', 'vllm_omni', 'fastapi', 'safetensors', 'torch', 'pydantic', 'yaml'}\n"
-    "STUBBED_FOLDERS = ('tests',)\n"
-    + STUBS
-    + '''
-import os, types
-from urllib.parse import urlsplit
-import httpx, pytest
-
-URL = os.environ["SUITE_URL"]
-CLIP = __import__("base64").b64decode(open(os.environ["SUITE_CLIP"]).read().partition(",")[2])
-
-class Status(int):
-    """One of our refusals: their 400, 413, 415 and 422 are ours as the standard names them."""
-    def __eq__(self, other):
-        return int(self) == other or (int(self) in (400, 409, 413, 415) and other in (400, 422))
-    __hash__ = int.__hash__
-
-class Answer:
-    """An answer whose error is also found where theirs has it."""
-    def __init__(self, response):
-        self.status_code = Status(response.status_code)
-        self.headers, self.content, self.text = response.headers, response.content, response.text
-        self._response = response
-    def json(self):
-        found = self._response.json()
-        if "error" in found:
-            error = found["error"]
-            found["detail"] = error if isinstance(error, str) else error["message"]
-        return found
-
-class Client:
-    """The methods of their test client."""
-    def __init__(self, app=None):
-        self._client = httpx.Client(base_url=URL, timeout=300)
-    def post(self, path, files=None, **given):
-        if files:
-            files = {name: (file, CLIP if data.startswith(b"fake") and kind == "audio/wav" else data, kind)
-                     for name, (file, data, kind) in files.items()}
-        return Answer(self._client.post(path, files=files, **given))
-    def get(self, path, **given):
-        return Answer(self._client.get(path, **given))
-    def delete(self, path, **given):
-        return Answer(self._client.delete(path, **given))
-
-sys.modules["fastapi.testclient"] = types.SimpleNamespace(TestClient=Client)
-
-@pytest.fixture
-def test_app():
-    return None
-
-@pytest.fixture(scope="module")
-def omni_server():
-    return types.SimpleNamespace(host="127.0.0.1", port=urlsplit(URL).port, model="tiny")
-
-base_server = base_1_7b_server = omni_server_batch2 = omni_server
-
-@pytest.fixture
-def openai_client():
-    def send(config, request_num=1):
-        for _ in range(int(request_num) if isinstance(request_num, int) else 1):
-            clip = {"ref_audio": open(os.environ["SUITE_CLIP"]).read()} if "ref_audio" in config else {}
-            plain = {name: one if isinstance(one, (str, bool)) else "Hello there." for name, one in config.items()}
-            answer = httpx.post(URL + "/v1/audio/speech", json=plain | clip, timeout=300)
-            assert answer.status_code == 200, answer.text
-            assert len(answer.content) > 1000
-    return types.SimpleNamespace(send_audio_speech_request=send)
-'''
-)
 CLIP = 'open(__import__("os").environ["SUITE_CLIP"]).read()'
-VLLM_ONLY = (
-    "(test_serving_speech and ((TestSpeechAPI and not speed_parameter) or TestStreamingResponse or "
-    "TestSpeechBatchAPI or wav_streaming)) or test_qwen3_tts"
-)
-"""Tests whose whole contact with the server is HTTP or the WebSocket."""
 SUITES = {
     "speaches": Suite(
         ("tests/speech_test.py", "tests/api_model_test.py"), SPEACHES,
@@ -237,46 +149,6 @@ SUITES = {
             (r"from sglang_omni\.utils import find_available_port", "from tests.utils import find_free_port as "
              "find_available_port", "the fixture of the server"),
         ),
-    ),
-    "vllm-omni": Suite(
-        ("tests/entrypoints/openai_api/test_serving_speech.py", "tests/e2e/online_serving/test_qwen3_tts_batch.py",
-         "tests/e2e/online_serving/test_qwen3_tts_websocket.py",
-         "tests/e2e/online_serving/test_qwen3_tts_customvoice.py",
-         "tests/e2e/online_serving/test_qwen3_tts_customvoice_expansion.py",
-         "tests/e2e/online_serving/test_qwen3_tts_base.py",
-         "tests/e2e/online_serving/test_qwen3_tts_base_expansion.py",
-         "tests/e2e/online_serving/test_qwen3_tts_speaker_embedding.py"), VLLM,
-        (
-            (r'"tts-model"|"Qwen/Qwen3-TTS[^"]*"', '"tiny"', "the model"),
-            (r"(?i)\b(vivian|serena)\b", "clara", "the voices"),
-            (r"(?i)\b(ryan|eric|uncle_fu|dylan|aiden)\b", "henry", "the voices"),
-            (r"= \[0\.([12])\] \* (1024|2048)", r"= [0.\1] * HIDDEN", "the length of an embedding"),
-            (r'(?m)^ *assert "[^"\n]*" in (response\.text|response\.json\(\)\["detail"\]|result\["detail"\])$', "",
-             "the wording of messages"),
-            (r"status_code == (400|422)", "status_code in (400, 409, 413, 415, 422)", "our 400, 413 and 415"),
-            (r'(REF_AUDIO_URL|ref_audio_url) = "[^"]*"', rf"\1 = {CLIP}", "the clip, as data"),
-            (r"@pytest\.fixture(\([^)]*\))?\s*\ndef (omni_server|base_server|base_1_7b_server|omni_server_batch2|"
-             r"test_app)\(", r"def _\2(", "the fixtures of the server"),
-            (r"@hardware_test\([^\n]*\)|@pytest\.mark\.parametrize\(\"omni_server\"[^\n]*\)", "", "marks of hardware"),
-            (r"\A", "HIDDEN = int(__import__('os').environ['SUITE_HIDDEN'])\n", "the length of an embedding"),
-        ),
-        VLLM_ONLY,
-        {
-            "upload_voice_embedding": "voices are saved from clips, voice files and descriptions, not from values",
-            "1024_dim_on_1_7b": "one model is served, so there is no embedding of another length",
-            "name_collision": "409 unless replace=true",
-            "invalid_mime_type": "the clip is decoded, whatever its type says",
-            "upload_voice_success": "file_size is that of the saved voice",
-            "upload_voice_with_ref_text": "a transcript is kept by models that continue a clip; tiny does not",
-            "multiple_languages": "tiny speaks English only",
-            "language_001": "tiny speaks English only",
-            "whisper": "needs Whisper",
-            "too_many_items": "its error is raised inside the server",
-            "streaming_pcm_output": "its sound comes by sentences; in newer versions, as here, an utterance is one",
-            "test_streaming": "its stream is raw sound; newer versions answer with events, as we do",
-            "wav_streaming": "its stream is raw sound; newer versions answer with events, as we do",
-            "embedding_streaming": "its stream is raw sound; newer versions answer with events, as we do",
-        },
     ),
 }  # fmt: skip
 
@@ -313,7 +185,7 @@ def openedai(checkout: Path, url: str) -> tuple[int, int, list[str]]:
     return len(heard), heard.count("good"), [f"call {n}" for n, one in enumerate(heard, 1) if one != "good"]
 
 
-def run(suite: Suite, checkout: Path, url: str, clip: str, hidden: int) -> tuple[int, int, list[str]]:
+def run(suite: Suite, checkout: Path, url: str, clip: str) -> tuple[int, int, list[str]]:
     """Tests that ran, that passed, and a line for each that failed."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -325,7 +197,7 @@ def run(suite: Suite, checkout: Path, url: str, clip: str, hidden: int) -> tuple
                 text = re.sub(pattern, replacement, text)
             (folder / Path(file).name).write_text(text)
         (folder / "clip").write_text(clip)
-        environment = {**os.environ, "SUITE_URL": url, "SUITE_CLIP": str(folder / "clip"), "SUITE_HIDDEN": str(hidden)}
+        environment = {**os.environ, "SUITE_URL": url, "SUITE_CLIP": str(folder / "clip")}
         command = [sys.executable, "-m", "pytest", "-q", "-rA", "--tb=line", "-W", "ignore", "-k", suite.only or "test"]
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     lines = re.findall(r"^(PASSED|FAILED|ERROR) (\S+)(?: - (.*))?", done.stdout, re.MULTILINE)
@@ -380,7 +252,7 @@ class Served:
 def main() -> None:
     """Runs the suites that were named and prints a table, then what failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("checkouts", nargs="+", help="folders, or localai")
+    parser.add_argument("checkouts", nargs="+", help="folders, localai or vllm-omni")
     parser.add_argument("--url", help="a running server of tiny; without it one is started")
     given = parser.parse_args()
     if given.url:
@@ -401,10 +273,12 @@ def report(checkouts: list[str], url: str) -> None:
             found = openedai(checkout, url)
         elif name == "localai":
             found = localai(url)
+        elif name == "vllm-omni":
+            found = vllm_omni.run(url, clip, hidden)
         elif key:
-            found = run(SUITES[key], checkout, url, clip, hidden)
+            found = run(SUITES[key], checkout, url, clip)
         else:
-            raise SystemExit(f"{name} is not one of openedai-speech, localai, {', '.join(SUITES)}")
+            raise SystemExit(f"{name} is not one of openedai-speech, localai, vllm-omni, {', '.join(SUITES)}")
         table.append(f"| {checkout.name} | {found[0]} | {found[1]} |")
         failures += [f"{checkout.name}: {line}" for line in found[2]]
         if key:

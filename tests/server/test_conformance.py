@@ -387,39 +387,6 @@ for (const form of ["mp3", "opus", "aac", "flac", "wav", "pcm"]) {
 found.model = (await client.models.retrieve("tts-1")).id;
 process.stdout.write(JSON.stringify(found));
 """
-LIVEKIT = """
-import asyncio, sys
-from livekit.plugins import openai
-
-async def main():
-    for more in ({}, {"instructions": "Be cheerful."}):
-        tts = openai.TTS(base_url=sys.argv[1] + "/v1", api_key="none", model="tts-1", voice="ash", **more)
-        stream, samples = tts.synthesize("Hello there."), 0
-        async for event in stream:
-            samples += event.frame.samples_per_channel
-        await stream.aclose()
-        await tts.aclose()
-        print(samples)
-
-asyncio.run(main())
-"""
-PIPECAT = """
-import asyncio, sys
-from pipecat.frames.frames import ErrorFrame, TTSAudioRawFrame
-from pipecat.services.openai.tts import OpenAITTSService
-
-async def main():
-    for more in ({}, {"instructions": "Be cheerful."}):
-        service = OpenAITTSService(api_key="none", base_url=sys.argv[1] + "/v1", voice="nova", model="tts-1", **more)
-        service._sample_rate = 24000
-        sound = 0
-        async for frame in service.run_tts("Hello there.", "one"):
-            assert not isinstance(frame, ErrorFrame), frame
-            sound += len(frame.audio) // 2 if isinstance(frame, TTSAudioRawFrame) else 0
-        print(sound)
-
-asyncio.run(main())
-"""
 
 
 @pytest.mark.slow
@@ -433,18 +400,3 @@ def test_openai_for_node(server: Running) -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found.pop("model") == "tts-1" and set(found) == set(FORMATS) and min(found.values()) > 500
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("script", [LIVEKIT, PIPECAT], ids=["livekit-agents", "pipecat"])
-def test_clients_of_voice_agents(server: Running, script: str) -> None:
-    """`pip install livekit-plugins-openai pipecat-ai[openai]` for the Python that OMNITTS_TEST_AGENTS names."""
-    python = os.environ.get("OMNITTS_TEST_AGENTS")
-    if python is None:
-        pytest.skip("needs a Python with livekit-agents and pipecat")
-    done = subprocess.run(
-        [python, "-c", script, server.url], capture_output=True, text=True, timeout=LONG_S, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    samples = list(map(int, done.stdout.split()))
-    assert len(samples) == 2 and min(samples) > 4000, "with instructions, and without"
