@@ -149,7 +149,7 @@ class Guard:
         ]
 
     def preflight(self, scope: Scope) -> list[tuple[bytes, bytes]]:
-        """Headers that answer a browser's preflight for a page of another origin; none: this is no preflight."""
+        """Headers that answer a browser's preflight for a page of another origin; none for other requests."""
         asks = scope["method"] == "OPTIONS" and header(scope, b"access-control-request-method")
         if not asks or header(scope, b"origin") not in self.origins:
             return []

@@ -173,7 +173,6 @@ for name, given in {
     engine = OpenAIEngine(api_key="none", **given)
     engine.queue = queue.Queue()
     assert engine.synthesize("Hello there, this is a test.")
-    assert engine.queue.qsize() > 1, "streamed"
     print(name, sum(len(engine.queue.get()) for _ in range(engine.queue.qsize())))
 """
 OPEN_WEBUI = """
@@ -302,4 +301,4 @@ def test_the_proxy_of_home_assistant(tiny: Running, given: list[str]) -> None:
     finally:
         proxy.terminate()
         proxy.wait(LONG_S)
-    assert done.returncode == 0 and not re.search("fail|error", done.stdout, re.IGNORECASE), done.stdout + done.stderr
+    assert done.returncode == 0 and re.findall(r"ok=\d+ fail=\d+", done.stdout) == ["ok=1 fail=0"] * 2, done.stdout
