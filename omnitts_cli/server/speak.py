@@ -63,6 +63,8 @@ async def start(state: State, call: Call, asked: Asked, live: bool) -> None:
         call.timer = Timer(tts.sample_rate, Aligned(asked.speech.language))
     if len(asked.text) <= SHORT_CHARS and not asked.lexicon:
         call.stream = opened()
+        if call.stream.hungry:  # the rest of a short text needs no thread
+            call.stream.prepare()
     else:
         call.stream = await asyncio.to_thread(opened)
 

@@ -302,10 +302,8 @@ class Stream:
     def _admit(self) -> bool:
         """Admits available pieces while there is room. Returns whether there were any."""
         took = False
-        while len(self._open) < self.manner.ahead and self.waiting_s < self.manner.ahead_s:
+        while self._available and len(self._open) < self.manner.ahead and self.waiting_s < self.manner.ahead_s:
             found = self._taken()
-            while self._script.notices:
-                self._notice(Notice(self._script.notices.pop(0)))
             if found is None:
                 break
             took = True
@@ -314,13 +312,18 @@ class Stream:
                 self._take(part, text)
                 self._unsaid = self._unsaid or (part.text if part.speech and not text else "")
             self.account.chars += len(piece.text)
+        while self._script.notices:
+            self._notice(Notice(self._script.notices.pop(0)))
         return took
+
+    @property
+    def _available(self) -> bool:
+        """Whether there may be another piece."""
+        return bool(self._prepared) if self.manner.apart else not self._script.ended
 
     def _taken(self) -> tuple[Piece, list[tuple[Piece, str]]] | None:
         """The next piece and its parts in words; None if there is none yet."""
-        if not self.manner.apart:
-            return None if self._script.ended else self._next()
-        found = self._prepared.popleft() if self._prepared else None
+        found = self._prepared.popleft() if self.manner.apart else self._next()
         if isinstance(found, Exception):
             raise found
         return found
