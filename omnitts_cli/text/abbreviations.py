@@ -3,15 +3,18 @@
 `titles` never end a sentence: something must follow. `numbered` do not before a number. `common` do
 only before a word that often begins a sentence. `starters` are those words. `closing` end one before any capital
 letter, but for the words in `zones`. `suffixes` are titles that may also stand behind a name: then they are
-`common`, and `orders` are verbs that begin a sentence behind them.
+`common`, and `orders` are verbs that begin a sentence behind them. `short` do not end one before a small letter or a
+digit: they are written inside sentences.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import KW_ONLY, dataclass, fields
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
+
+from omnitts_cli.text.short_english import SHORT_ENGLISH
 
 
 @dataclass(frozen=True)
@@ -24,8 +27,14 @@ class Rules:
     zones: frozenset[str] = frozenset()
     suffixes: frozenset[str] = frozenset()
     orders: frozenset[str] = frozenset()
+    short: frozenset[str] = frozenset()
     _: KW_ONLY
     ordinals: bool = False  # `3. Mai`: a full stop after a number makes it an ordinal
+
+    @cached_property
+    def known(self) -> frozenset[str]:
+        """All words that stand before a full stop."""
+        return self.titles | self.numbered | self.common | self.closing | self.suffixes | self.short
 
 
 NAMES = [field.name for field in fields(Rules)][:-1]  # of the sets of words
@@ -42,11 +51,14 @@ def words(text: str) -> frozenset[str]:
 
 ENGLISH = rules(
     "Mr Mrs Ms Mx Dr Prof Rev Fr Hon Pres Gov Gen Col Maj Capt Cpt Cmdr Lt Sgt Sr Sra St Ste Mt Ft Sen Rep Supt Insp "
-    "Messrs Mme Mlle e.g i.e viz cf al ca approx vs v resp esp incl dept attn adj pvt cpl adm det",
-    "No Nos N° Nº Art Ch Fig Figs Sec Vol Vols p pp para pt Eq Ex Nr App Tab Rm Apt Ste",
-    "etc Inc Ltd Corp Co Bros Jr Sr Esq Ph.D M.D B.A M.A B.Sc M.Sc LL.B D.C U.S U.S.A U.K U.N E.U a.m p.m A.D B.C Ave "
-    "Blvd Rd Hwy Sq Bldg Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec Mon Tue Tues Wed Thu Thur Thurs Fri Sat "
-    "ed eds repr trans est min max avg misc temp tel ext dist univ assn",
+    "nr Bd Messrs Mme Mlle e.g i.e viz cf al ca approx vs v resp esp incl dept attn adj pvt cpl adm det",
+    "No Nos N° Nº Art Ch Chap Fig Figs Sec Sect Vol Vols p pp para pt Eq Eqs Ex Exh Nr App Tab Rm Apt Ste cl ser thm "
+    "op ep ext div suppl sched wk gr fl ln rte rt hwy bldg vv ps jct plat col cols ref refs",
+    "etc Inc Ltd Corp Co Bros Jr Sr Esq Ph.D M.D B.A M.A B.Sc M.Sc LL.B D.C U.S U.S.A U.K U.N E.U a.m p.m A.D B.C "
+    "Ave Blvd Rd Hwy Sq Bldg Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec Mon Tue Tues Wed Thu Thur Thurs Fri "
+    "Sat Sun ed eds repr trans est min max avg misc temp tel ext dist univ assn pub exh conf arr dep sched acct mgr "
+    "asst weds alt Cal Civ Crim Stat Supp Ala Ariz Calif Colo Conn Fla Ill Mass Mich Minn Mont Nebr Nev Okla Penn "
+    "Tenn Tex Wis Wyo N.Y N.J N.H N.C S.C N.M N.D S.D R.I W.Va",
     "A An The He She It We They You I His Her Its Our Their My Your This That These Those There Here In On At As By "
     "For From If When While Where What Who Why How But And Or So Then Now However Although After Before Since "
     "Because Yes No Is Are Was Were Do Does Did Can Could Will Would Should Let Please Not One Some Many Most All "
@@ -58,6 +70,9 @@ ENGLISH = rules(
     "Dr St Sr",
     "Turn Go Take Bring Come Call See Ask Open Press Send Meet Make Get Give Keep Look Use Try Tell Wait Stop Walk "
     "Drive Cross Follow Ring",
+    "alt arr dep eff plat pop dist bal amt oz lb lbs tsp tbsp qt qts gal fl pk pt mi yd yds min mins sec secs cu sq "
+    "incl "
+    "excl asst rev req lit reg " + " ".join(SHORT_ENGLISH),
 )
 GERMAN = rules(
     "Dr Prof Hr Hrn Fr Frl Dipl Ing Mag St Hl z.B d.h u.a u.U o.ä o.a s.o s.u v.a z.T z.Z zz i.d.R i.A u.ä bzw ca "

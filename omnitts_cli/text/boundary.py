@@ -26,6 +26,11 @@ OPENING_TIME = re.compile(
 )
 LIST_NUMBER = re.compile(r"\s*[(\[]?(?:\d{1,3}|[ivxlcIVXLC]{1,5}|[a-zA-Z])$")
 ROMAN = re.compile(r"[IVXLCDM]+(?=\W)")
+LAST_LETTERS = re.compile(r"[^\W\d_]+\Z")
+AFTER_FIGURE = re.compile(r"\d[ -]?(?:in|c|t|T|g|l|L|m|h|d)\Z")
+NO_VOWEL = re.compile("[b-df-hj-np-tv-xz]{2,5}")
+EXCLAIMED = frozenset("hmm mm shh psst brr thx pls brb ttyl tbh smh rn btw tmrw".split())
+"""Words without a vowel that are no short forms."""
 LOOK_BACK = 40
 
 
@@ -51,18 +56,32 @@ def ends_before_small_letter(before: str, stops: str, closers: str, rules: Rules
     if closers or len(stops) > 1 or stops == "…":
         return False
     first = next((c for c in before if c.isalpha()), "")
-    return first.islower() and (stops in "!?" or not abbreviated(before, "", rules))
+    return first.islower() and (stops in "!?" or not (abbreviated(before, "", rules) or shortened(before, rules)))
+
+
+def shortened(before: str, rules: Rules) -> bool:
+    """Whether a sentence may go on with a small letter or a digit: it ends with a short form, as `3 lg. eggs`."""
+    word = LAST_LETTERS.search(before[-LOOK_BACK:])
+    written = word[0].lower() if word else ""
+    if AFTER_FIGURE.search(before[-LOOK_BACK:]):
+        return True  # 1/2-in. pieces
+    return written in rules.short or (bool(NO_VOWEL.fullmatch(written)) and written not in EXCLAIMED)
 
 
 def abbreviated(before: str, after: str, rules: Rules) -> bool:
     """Whether the word before a single full stop is an abbreviation, an initial or a number that goes on."""
+    if LIST_NUMBER.fullmatch(before):
+        return True  # `1. The first point`
     tail = before[-LOOK_BACK:]
+    earlier, space, alone = tail.rpartition(" ")
+    if alone.endswith("str") and after[:1].isdigit():
+        return True  # Friedrichstr. 43
+    if space and len(alone) > 1 and alone.isalpha() and earlier[-1:] != "." and alone.lower() not in rules.known:
+        return False  # as most words
     word = WORD_BEFORE.search(tail)
     written = word[0] if word else ""
     joined = written.replace(" ", "").lower()
     last = re.split(r"[. ]", written)[-1]
-    if LIST_NUMBER.fullmatch(before):
-        return True  # `1. The first point`
     if last.isdigit():
         return len(last) <= 3 and ordinal(tail, after, rules)
     # the m of p.m. is not the French M.
@@ -82,6 +101,8 @@ def of_known_word(candidates: set[str], tail: str, after: str, rules: Rules) -> 
     if candidates & rules.suffixes and behind_a_name(tail):
         return not (starts_sentence(after, rules) or first_word(after).lower() in rules.orders)
     if candidates & rules.titles:
+        return True
+    if candidates & rules.short and after[:1].isdigit():
         return True
     if candidates & rules.numbered and (after.lstrip("([#")[:1].isdigit() or ROMAN.match(after)):
         return True

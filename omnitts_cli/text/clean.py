@@ -26,6 +26,8 @@ UNSPEAKABLE = re.compile(f"[{INVISIBLE}]")
 MARKS = "\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\u3099\u309a\ufe20-\ufe2f"
 TOO_MANY_MARKS = re.compile(f"([{MARKS}]{{{MOST_MARKS}}})[{MARKS}]+")
 SURROGATE = re.compile("[\ud800-\udfff]")
+UNUSUAL = re.compile(r"[^\n -~]")
+"""Text without such a character is clean."""
 
 # A character that composes with nothing in front of it, so that text may be normalised up to it.
 SAFE_START = re.compile(
@@ -48,12 +50,15 @@ class Cleaner:
         self._held = held[cut:]
         return self._wash(held[:cut])
 
-    def flush(self) -> str:
-        """The rest."""
-        rest, self._held = self._held, ""
+    def flush(self, text: str = "") -> str:
+        """The rest, and the last of the text."""
+        rest, self._held = self._held + text, ""
         return self._wash(rest)
 
     def _wash(self, text: str) -> str:
+        if not self._after_return and not UNUSUAL.search(text):
+            self._position += len(text)
+            return text
         broken = SURROGATE.search(text)
         if broken:
             raise InputError(
@@ -100,13 +105,12 @@ def open_escape(text: str, escape: int, cut: int) -> bool:
 
 def clean(text: str) -> str:
     """The whole text, clean."""
-    cleaner = Cleaner()
-    return cleaner.feed(text) + cleaner.flush()
+    return Cleaner().flush(text)
 
 
 def has_speech(text: str) -> bool:
     """Whether there is a letter or a digit: something a voice can say."""
-    return any(character.isalnum() for character in text)
+    return text[:1].isalnum() or any(character.isalnum() for character in text)
 
 
 def nothing_to_speak(text: str, names: Sequence[str] = ()) -> TextError:

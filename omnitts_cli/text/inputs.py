@@ -112,7 +112,7 @@ def pieces_of_text(text: str, options: TextOptions | None = None, form: InputFor
         yield from pieces_of_document(BytesIO(text.encode()), form, replace(chosen, encoding=None), "the text")
         return
     splitter = chosen.splitter()
-    yield from with_lexicon(splitter.feed(clean(text)) + splitter.flush(), chosen.lexicon)
+    yield from with_lexicon(splitter.flush(clean(text)), chosen.lexicon)
 
 
 def pieces_of_stream(file: BinaryIO, options: TextOptions, name: str = "standard input") -> Iterator[Piece]:

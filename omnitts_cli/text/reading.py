@@ -69,7 +69,7 @@ def sentences(text: str, longest: int) -> Iterator[tuple[str, Break]]:
         yield text, "none"
         return
     splitter = Splitter(largest=len(text) + 1, short=0, pauses=False)
-    found = [part for part in splitter.feed(text) + splitter.flush() if part.speech]
+    found = [part for part in splitter.flush(text) if part.speech]
     held, gap = "", found[0].gap if found else "none"
     for part in found:
         both = f"{held} {part.text}" if held else part.text
@@ -90,7 +90,7 @@ def cut_hard(text: str, gap: Break, longest: int) -> list[tuple[str, Break]]:
     if len(text) <= longest:
         return [(text, gap)]
     splitter = Splitter(largest=longest, pauses=False)
-    parts = [part for part in splitter.feed(text) + splitter.flush() if part.speech]
+    parts = [part for part in splitter.flush(text) if part.speech]
     # a sentence keeps its closing marks together, and only they may lie beyond
     return [(part.text[:longest], part.gap if n else gap) for n, part in enumerate(parts)]
 

@@ -11,6 +11,8 @@ import html
 import re
 import unicodedata
 
+from omnitts_cli.text.abbreviations import rules_for
+from omnitts_cli.text.boundary import NO_VOWEL, starts_sentence
 from omnitts_cli.text.spoken import amounts, codes, dates, files, measures, places, short_forms, signs, units
 from omnitts_cli.text.spoken.rules import Rules
 from omnitts_cli.text.unreadable import GREEK, Unreadable
@@ -33,7 +35,7 @@ FORMS = Rules((
 
 PLACES = re.compile(
     r"(?<![A-Za-z])[A-Za-z]+|\d[\d]*|'(?=\d\d|\()| (?=[*−–—&|!=<>+:/-]|[x×] ?\d)|\.(?=\S)|:(?=[-'()DPpOo|/])|;"
-    r"(?=[-)])|!(?==)"
+    r"(?=[-)])|!(?==)|(?<= )!(?=[a-z(])"
     r"|\?(?=\w)|[^A-Za-z\s.,:;!?\")\]]"
 )
 """Where a form can begin."""
@@ -98,6 +100,8 @@ SPACED_INITIALS = re.compile(r"\b(?:[B-DF-HJ-NP-TV-Z]\. ){2,4}(?=[A-Z][a-z])")
 """Of a name, with no vowel that could make a word of them: C. S. Lewis."""
 ACRONYMS = frozenset("USA FBI CIA UAE USSR NYPD LAPD UCLA MIA POW IOU".split())
 INITIALS = re.compile(r"\b(?:[A-Za-z]\.){2,}")
+LONGEST_SHORT_FORM = 6
+INNER_STOP = re.compile(r"\b([A-Za-z]{2,6})\.(?= ([A-Za-z]))")
 UNREAD = re.compile(r"[^A-Za-z ,.!?'-]+")
 LOOSE_HYPHEN = re.compile(r"(?<![A-Za-z])-|-(?![A-Za-z])")
 RUN = re.compile(r" ?[,.!?](?:[ ,.!?]*[,.!?])?")
@@ -121,6 +125,7 @@ def plain_letters(text: str) -> str:
 def plain_part(text: str) -> str:
     """The same for a part of a sentence, whose ends touch other parts."""
     text = spell_out(refuse_foreign(text)).translate(FOLDED)
+    text = INNER_STOP.sub(inner_stop, text)
     text = SPACED_INITIALS.sub(lambda found: found[0].replace(". ", "") + " ", text)
     text = INITIALS.sub(lambda found: initials(found, text), text)
     text = GREEK.sub(lambda found: f" {unicodedata.name(found[0], ' ').split()[-1].lower()} ", text)
@@ -129,6 +134,17 @@ def plain_part(text: str) -> str:
     text = LOOSE_HYPHEN.sub(" ", UNREAD.sub(" ", text))
     text = RUN.sub(lambda found: strongest(found[0]), re.sub(r"\s+", " ", text))
     return re.sub(r"([,.!?])(?=[A-Za-z'])", r"\1 ", text)
+
+
+def inner_stop(found: re.Match[str]) -> str:
+    """A full stop before a small letter ends no sentence; that of a short form is not even a pause."""
+    word, known = found[1].lower(), rules_for("en")
+    if found[2].isupper():
+        after = found.string[found.end() + 1 : found.end() + 24]
+        return found[1] if word in known.common and not starts_sentence(after, known) else found[0]
+    if word in known.known or NO_VOWEL.fullmatch(word):
+        return found[1]
+    return f"{found[1]}," if len(word) <= LONGEST_SHORT_FORM and found.string.lstrip()[:1].isupper() else found[0]
 
 
 def initials(found: re.Match[str], text: str) -> str:

@@ -99,8 +99,9 @@ class Splitter:
         self._text += text
         return self._advance(final=False)
 
-    def flush(self) -> list[Piece]:
-        """The rest. The splitter can go on with a new paragraph afterwards."""
+    def flush(self, text: str = "") -> list[Piece]:
+        """The rest, and the last of the text. The splitter can go on with a new paragraph afterwards."""
+        self._text += text
         self._advance_into_ready(final=True)
         self._close(len(self._text), "paragraph")
         self._new_line(len(self._text))
@@ -172,6 +173,8 @@ class Splitter:
         if self.mode == "none":
             return len(self._text)
         end = min(len(self._text), self._start + self._largest)
+        if self._text.isascii():
+            return end
         wide = WIDE_CHARACTER.search(self._text, self._start, end)
         if wide is None or end - self._start <= self._largest // 2:
             return end
@@ -356,7 +359,7 @@ def could_be_pause(text: str) -> bool:
 
 def columns(text: str, start: int, end: int) -> int:
     """The width of a part of the text, a CJK character counting two."""
-    return end - start + len(WIDE_CHARACTER.findall(text, start, end))
+    return end - start + (0 if text.isascii() else len(WIDE_CHARACTER.findall(text, start, end)))
 
 
 def best_cut(text: str, start: int, limit: int) -> int:
@@ -373,7 +376,7 @@ def spoken_form(raw: str, mode: Mode) -> str:
     """The text as it is spoken: one line, single spaces; as it was written where nothing is split."""
     if mode == "none":
         return raw.strip()
-    return " ".join(CJK_NEWLINE.sub("", raw).split())
+    return " ".join((CJK_NEWLINE.sub("", raw) if "\n" in raw else raw).split())
 
 
 def split(text: str | Iterable[str], mode: Mode = "auto", language: str | None = None) -> Iterator[Piece]:

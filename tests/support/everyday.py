@@ -20,6 +20,7 @@ from omnitts_cli.text.inputs import TextOptions, pieces_of_text
 from omnitts_cli.text.reading import reader, readings
 
 FOLDER = Path(__file__).parents[1] / "text" / "everyday"
+TABLES = ("newcomer", "lines", "others")
 KNOWN_WRONG = FOLDER / "known_wrong.tsv"
 MODEL: Any = SimpleNamespace(plain_letters=True)
 LONGEST = 110  # letters that the built-in model speaks in one piece
@@ -40,7 +41,7 @@ class Line:
 
 
 def lines_of(table: str) -> list[Line]:
-    """The lines of a table, `newcomer` or `lines`."""
+    """The lines of one of TABLES."""
     found, kind = [], ""
     for row in (FOLDER / f"{table}.tsv").read_text("utf-8").splitlines():
         if row.startswith("# "):
@@ -167,7 +168,7 @@ def main() -> None:
     rows = [
         f"# Lines of the tables that are read wrong: table, text, what is said. Written by {Path(__file__).name} -w."
     ]
-    for table in ("newcomer", "lines"):
+    for table in TABLES:
         wrong = wrong_lines(table)
         rows += [f"{table}\t{line.text}\t{said}" for line, said in wrong]
         tell(f"# {table}: {len(lines_of(table)) - len(wrong)} of {len(lines_of(table))} are read right")

@@ -316,6 +316,7 @@ def test_fed_in_any_cuts_is_fed_at_once(
         pieces += splitter.feed(text[last:cut])
         last = cut
     assert pieces + splitter.flush() == expected
+    assert Splitter(mode, language, largest=largest).flush(text) == expected, "at the end"  # type: ignore[arg-type]
     if "[" not in text:
         letters = [c for c in text if c.isalnum()]
         assert [c for piece in expected for c in piece.text if c.isalnum()] == letters, "nothing is lost"
@@ -395,6 +396,10 @@ def test_time_grows_with_the_text_alone(name: str) -> None:
         "John Smith Sr. was quite old, and Sr. Garcia too.",
         "I live on Elm Dr.|She left Main St.|Turn left, she said.",
         "I asked Dr. Turner and St. Paul.",
+        "We bought 3 lg. eggs, 2 pkgs. of yeast and a doz. rolls.",
+        "He lives in Tampa, Fla. with a dog.",
+        "The school is on Friedrichstr. 43, near the park.",
+        "we took 3 lg. eggs and went home again.|then we had a late breakfast.",
         "We see it in Eq. (4) and Fig. [2] of the paper.",
         "We sell pens, paper, etc.|Come in and see us.",
     ],

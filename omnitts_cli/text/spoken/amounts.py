@@ -111,12 +111,15 @@ def mixed(found: Match) -> Said:
     if not 0 < above < below:
         return f"{whole(found['whole'])} {above_below(above, below)}"
     words = f"{whole(found['whole'])} and {proper(above, below, 'an' if below == 8 else 'a')}"
-    return parts_of_unit(found, words, "2")
+    unit = FRACTION_UNIT.match(found.string, found.end())
+    return parts_of_unit(found, words, "1" if unit and adjective(found.string, found.start(), unit.end()) else "2")
 
 
 def fraction(found: Match) -> Said:
     text, start, end = found.string, found.start(), found.end()
     above, below = int(found["above"]), int(found["below"])
+    if decide.STREET_AFTER.match(text, end) or around.word_before(text, start) in ("flat", "unit", "apt", "apartment"):
+        return f"{cardinal(above)} slash {cardinal(below)}"
     kind = decide.stroke(text, start, end, above, below)
     if kind == "of":
         return f"{cardinal(above)} out of {cardinal(below)}"
@@ -130,6 +133,8 @@ def fraction(found: Match) -> Said:
         return month_and_year(found)
     if above > below and re.match(" ?=", text[end : end + 2]):
         return f"{cardinal(above)} divided by {cardinal(below)}"
+    if below == 10 and above < 10 and rating(text, start, end):
+        return f"{cardinal(above)} out of ten"
     if above + below == 100 and around.word_after(text, end) in HUNDRED:
         return f"{cardinal(above)} {cardinal(below)}"
     return parts_of_unit(found, above_below(above, below), "1" if above < below else "2")
@@ -140,6 +145,24 @@ def month_and_year(found: Match) -> str | None:
     if around.word_before(found.string, found.start()) not in VALID_UNTIL:
         return None
     return f"{MONTHS[int(found['above']) - 1]} {year(2000 + int(found['below']))}"
+
+
+def decimal_comma(found: Match) -> Said:
+    """2,5 Liter: the comma of the Continent, before a unit."""
+    figure = f"{found['whole']}.{found['part']}"
+    unit = unit_named(found["unit"])
+    name = plural(unit, figure) if unit else found["unit"]
+    return f"{amount(figure)} {name}", found.end()
+
+
+def rating(text: str, start: int, end: int) -> bool:
+    """It's great, 9/10; a solid 7/10."""
+    judged = around.word_before(text, start) in JUDGED
+    after = re.match(r"(?:[.!]*(?:$|\s[A-Z])|,? (?:would|from|for|imo|rating|score)\b)", text[end : end + 8])
+    return bool(after) and (judged or text[:start].endswith((", ", ": ", "! ", "— ")))
+
+
+JUDGED = frozenset("solid easy gave rated rating score scored honest a".split())
 
 
 HUNDRED = ("rule", "split", "mix", "blend", "ratio", "chance", "partnership", "portfolio", "odds")
@@ -154,9 +177,9 @@ def parts_of_unit(found: Match, words: str, count: str) -> Said:
     """A fraction and its unit: a quarter teaspoon, one and a half pounds."""
     text, end = found.string, found.end()
     unit = FRACTION_UNIT.match(text, end)
-    cooking = re.match(r" ([cT])\.(?= [a-z])", text[end : end + 6])
-    if cooking:
-        return f"{words} {plural(WITH_STOP[cooking[1]], count)}", end + 3
+    cooking = re.match(r" ([cTt])(?:\.(?= [a-z])|(?=\)? ))", text[end : end + 6])
+    if cooking and (cooking[0].endswith(".") or english.FOOD & set(around.after(text, end + 2, 2))):
+        return f"{words} {plural(WITH_STOP[cooking[1]], count)}", end + cooking.end()
     if not unit:
         sign = re.match('["″](?= |$)', text[end : end + 2])
         return (f"{words} inch", end + 1) if sign and text.count('"') % 2 else words
@@ -203,10 +226,17 @@ def power(found: Match) -> Said:
     return words
 
 
-def scientific(found: Match) -> str:
+def scientific(found: Match) -> Said:
     """6.02e23 -> six point zero two times ten to the power of twenty three."""
+    if "E" in found[0] and not found["sign"] and len(found["figure"]) > 1 and "." not in found["figure"]:
+        return None  # 27E1
     sign = "minus " if found["sign"] == "-" else ""
-    return f"{number(found['figure'])} times ten to the power of {sign}{cardinal(int(found['exponent']))}"
+    words = f"{number(found['figure'])} times ten to the power of {sign}{cardinal(int(found['exponent']))}"
+    unit = UNIT_AFTER.match(found.string, found.end())
+    if unit and (name := unit_named(unit["unit"])) and (not unit["per"] or unit["per"] in PER):
+        tail = f" per {PER[unit['per']]}" if unit["per"] else ""
+        return f"{words} {plural(name, '2')}{tail}", unit.end()
+    return words
 
 
 # ---- lengths in feet, ratios, differences, ranges
@@ -237,6 +267,13 @@ def operand(found: Match) -> str | None:
                        text[max(0, start - 8) : start])  # fmt: skip
     after = re.match(r"(?:\d+(?:\.\d+)?)?[a-zA-Z]{0,2}(?:\^\d|[²³])?(?=$|[\s).,;?])|\d", text[end : end + 12])
     spaced, computed = text[start] == " ", bool(re.search(r"[=+*^]", text[max(0, start - 12) : end + 12]))
+    if (
+        spaced
+        and text[end : end + 1].isdigit()
+        and "=" in text[max(0, start - 40) : start]
+        and re.match(r"\d+[;)\]]", text[end:][:8])
+    ):
+        return " minus "
     if before and after and after[0] and (spaced or computed):
         return " minus "
     if computed and re.match(r"\d*[b-z]\b", text[end : end + 4]):
@@ -269,6 +306,12 @@ def dash(found: Match) -> str | None:
     return {"to": " to ", "dash": " dash ", "nothing": " ", "minus": " minus "}[decide.hyphen(text, start, end)]
 
 
+def same_letters(found: Match) -> Said:
+    """K21–K53: to."""
+    low = re.search(rf"\b{found['letters']}(\d{{1,4}})\Z", found.string[max(0, found.start() - 7) : found.start()])
+    return (" to ", found.start() + 1) if low else None
+
+
 def short_year(found: Match) -> str:
     """'84 and '09."""
     figure = found["figure"]
@@ -287,6 +330,9 @@ RULES: tuple[Rule, ...] = (
          r"(?P<large>)", currency, " ,.akKmMbB"),
     Rule("0", r"(?<![\d/.,])(?P<whole>\d{1,4})(?: |-|\u2064)(?P<above>\d{1,2})[/⁄](?P<below>[1-9]\d{0,2})(?![\d/])",
          mixed, " -\u2064"),
+    Rule("0", r"(?<![\w.,])(?P<whole>\d{1,3}),(?P<part>\d{1,2}) ?(?P<unit>[Ll]iter|[Mm]eter|[Gg]rad|Euro|k?g"
+         r"|[kcm]?m|km/h|L|l)(?![\w/])",
+         decimal_comma, ","),
     Rule("0", r"(?<![\w.])(?P<figure>\d{1,6}(?:\.\d+)?)[eE](?P<sign>[+-]?)(?P<exponent>\d{1,3})(?![\w.])",
          scientific, ".a"),
     Rule("^", r"(?<=[\w)])\^(?P<exponent>[+-]?\d{1,4}|[a-z])(?!\w)", power),
@@ -302,5 +348,11 @@ RULES: tuple[Rule, ...] = (
     Rule(" -−–", r"(?<=\d) ?[-−–] ?(?=\d[\d.]{0,9} ?=)", difference),
     Rule(" -−–", r"(?<=[\w)²³]) [-−–] (?=[\w(])|(?<=[\w)²³])[-−–](?=[\w(])", operand),
     Rule(" -–—−", r"(?<=[\w.%°²³]) ?[-–—−] ?(?=[$€£¥₹~]?\.?\d)", dash),
+    Rule("/", r"(?<=\d)/(?P<coin>[$€£¥])(?![\d.])", lambda found: f" per {MONEY[found['coin']][0]}"),
+    Rule("0", r"(?<![\w./])(?P<count>\d{1,2})/(?=[$€£]\d)", lambda found: f"{cardinal(int(found['count']))} for ", "/"),
+    Rule("-–", r"(?<=\d)[-–](?P<letters>[A-Z]{1,2})\d{1,4}\b", same_letters),
+    Rule("-–—", r"(?<=\d[ap])[-–—](?=\d{1,2}(?::\d\d)?[ap]\b)|(?<=\d[a-h])[-–—](?=\d{1,3}[a-h]\b)"
+         r"|(?<=\d[A-H])[-–—](?=\d{1,3}[A-H]\b)"
+         r"|(?:(?<=noon)|(?<=midnight)|(?<=[ap]m)|(?<=[AP]M))[-–—](?=\d|noon|midnight)", lambda found: " to "),
     Rule("'’", r"(?<!\w)['’](?P<figure>\d\d)(?![\w'’])", short_year),
 )  # fmt: skip

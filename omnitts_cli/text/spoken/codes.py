@@ -27,7 +27,8 @@ def grouped(found: Match) -> str:
     """978-3-16-148410-0 is one long number; 4-4-2 are three small ones."""
     groups = found[0].split("-")
     if sum(map(len, groups)) < FEWEST_GROUPED:
-        return ", ".join(whole(group) for group in groups)
+        named = found.string[: found.start()][-2:-1].isupper()  # ISO-8859-1
+        return ", ".join(pairs(int(group)) if named and group[0] != "0" else whole(group) for group in groups)
     return ", ".join(" ".join("X" if c == "X" else digits(c) for c in group) for group in groups)
 
 
@@ -100,6 +101,16 @@ def extension(found: Match) -> str:
     return f" extension {whole(figure) if len(figure) < 3 else digits(figure)}"
 
 
+def formula(found: Match) -> str:
+    """NaOH, CaCO3 and Mg2+: the letters one by one."""
+    parts = re.findall(r"[A-Za-z]+|\d+|[+−-]", found[0])
+    named = {"+": "plus", "-": "minus", "−": "minus"}
+    return " ".join(named.get(part) or (whole(part) if part.isdecimal() else " ".join(part.upper())) for part in parts)
+
+
+ELEMENT = "(?:Na|Li|Mg|Ca|Al|Fe|Cu|Zn|Ag|Mn|Cl|Br|Si|Hg|Pb|Ba|Ti|Cr|Ni|[HCNOSPFIK])"
+
+
 def mixed_code(found: Match) -> str | None:
     """1HGCM82633A004352: letters and digits one by one, where they change often."""
     if len(re.findall(r"\d+|[A-Z]+", found[0])) < 3:
@@ -107,10 +118,18 @@ def mixed_code(found: Match) -> str | None:
     return characters(found[0])
 
 
+def paragraph_of_law(found: Match) -> str:
+    """240.10b: two hundred forty point ten B."""
+    words = " point ".join(whole(part) for part in (found["parts"] or found["parts2"]).split("."))
+    return f"{words} {(found['letter'] or found['letter2'] or '').upper()}".strip()
+
+
 def initials_after(found: Match) -> str | None:
     """2FA: two F A; not 1TB."""
     if unit_named(found["letters"]):
         return None
+    if found["letters"] == "UP":
+        return f"{cardinal(int(found['figure']))} up"
     return f"{cardinal(int(found['figure']))} {' '.join(found['letters'])}"
 
 
@@ -133,6 +152,8 @@ RULES: tuple[Rule, ...] = (
          "-. "),
     Rule("0", r"(?<![\w.,/-])(?!0[1-9]/[0-3]\d\b)0\d{1,4}(?:[ /-]\d{2,8}){1,4}(?![\w-]|[.,]\d)", telephone, " /-"),
     Rule("0", r"(?<![\w-])\d{4}(?:[ -]\d{4}){3}(?![\w-])", card, " -"),
+    Rule("0", r"(?<![\w.,-])\d{3,4}(?= \d{3,4} [\d ]{0,24}\d{4}\b|[\d ]{4,24}\d{4}\b)(?: \d{3,4}){2,5}(?![\w,.-]\w)",
+         card, " "),
     Rule("0", r"(?<![\w.-])\d{1,8}(?:-\d{1,8}){2,6}(?:-X)?(?![\w-])|(?<=[A-Z]-)\d{1,8}(?:-\d{1,8}){1,6}(?![\w-])",
          grouped, "-"),
     Rule("a", r"(?:(?<![\w.-])|(?<=\.\.))(?P<v>v)\.? ?(?P<parts>\d{1,6}(?:\.\d{1,6}){1,5}(?:\.x)?|[1-5](?!\w)|7(?!\w)|9"
@@ -150,8 +171,22 @@ RULES: tuple[Rule, ...] = (
     Rule("0", r"\b(?P<figure>401|403|457|529)(?:\((?P<letter>[kb])\)|(?P<letter2>[kKb])\b)", retirement_plan,
          "a("),
     Rule("a0", r"(?<![\w.,$-])(?:[A-Za-z]{0,3}\d{3,}|\d{3}[ ]\d{3})\b(?!-\d| \d)", said_by_digits),
+    Rule("a", rf"(?<![\w-])(?!NaN\b)(?P<formula>(?=[A-Z\d]{{0,9}}[A-Z][a-z])(?:{ELEMENT}\d{{0,2}}){{2,8}}|(?:Et"
+         rf"|Me)OH)(?P<charge>[+−-](?!\w))?(?![\w-])"
+         rf"|(?<![\w-])(?P<ion>{ELEMENT}\d?\+|(?:Cl|Br|OH)[-−])(?![\w+])", formula),
     Rule("a0", r"(?<![\w-])(?=[A-Z]{0,8}\d)(?=\d{0,8}[A-Z])[A-Z0-9]{8,24}(?![\w-])", mixed_code),
     Rule("0", r"(?<![\w.,-])(?P<figure>\d)(?P<letters>(?!st\b|nd\b)[A-Z]{2})\b", initials_after, "a"),
+    Rule("a", r"\b(?P<land>D|A|F|CH|I)-(?P<code>\d{5})(?= [A-Z])",
+         lambda found: f"{' '.join(found['land'])} {digits(found['code'])}"),
+    Rule("0", r"(?<=\bHTTP )[1-5]\d\d\b|(?<=\b[Ee]rror )[1-5]\d\d\b|(?<=\b[Ss]tatus )[1-5]\d\d\b"
+         r"|(?<=\bchmod )[0-7]{3}\b"
+         r"|\b404(?= (?:page|pages|error|errors|not|Not|on|when|for)\b)",
+         lambda found: pairs(int(found[0])) if found[0][0] != "0" else digits(found[0])),
+    Rule("0", r"(?<=\bthe )[2-9]11\b(?! [a-z]+s\b)|\b911(?= (?:call|calls|operator|dispatcher|center)\b)",
+         lambda found: digits(found[0])),
+    Rule("0", r"(?<=CFR )(?P<parts>\d{1,4}\.\d{1,4})(?P<letter>[a-z]?)\b"
+         r"|(?<=§ )(?P<parts2>\d{1,4}\.\d{1,4})(?P<letter2>[a-z])\b",
+         paragraph_of_law, "."),
     Rule("0", r"(?<=\b[Cc]all )\d{3}\b|(?<=\b[Dd]ial )\d{3}\b", lambda found: digits(found[0])),
     Rule("0", r"(?<=\b[A-Z]{2} )\d{5}(?:-\d{4})?\b|(?<=\b[A-Z]{2}, )\d{5}(?:-\d{4})?\b", card),
     Rule("0", r"(?<![\w.])(?P<parts>\d{1,4}(?:\.\d{1,4}){0,3})\.(?:x|X|\*)(?![\w*])", wildcard, "."),

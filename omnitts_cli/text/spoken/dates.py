@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from omnitts_cli.text.numerals import cardinal, decade, digits, number, ordinal, year
-from omnitts_cli.text.spoken import around
+from omnitts_cli.text.spoken import around, english
 from omnitts_cli.text.spoken.rules import Match, Rule, Said
 from omnitts_cli.text.spoken.units import plural
 
@@ -16,10 +16,10 @@ MONTH_NAME = (
     r"|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?)"
 )
 SHORT_MONTH = r"(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)"
-SHORT_DAY = r"(?:Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat|Sun)"
+SHORT_DAY = r"(?:Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun)"
 MONTH_WORDS = tuple("jan feb mar apr may jun jul aug sep sept oct nov dec january february march april june july "
                     "august september october november december".split())  # fmt: skip
-DAY_WORDS = tuple("mon tue tues wed thu thur thurs fri sat sun".split())
+DAY_WORDS = tuple("mon tue tues wed weds thu thur thurs fri sat sun".split())
 DAY = r"(?:[12]\d|3[01]|0?[1-9])"
 YEAR = r"[12]\d{3}"
 HOUR = r"(?:[01]?\d|2[0-4])"
@@ -123,7 +123,7 @@ def clock(found: Match) -> Said:
     text, end = found.string, found.end()
     if around.word_after(text, end) in ("dilution", "ratio", "scale", "odds", "mix", "slope", "mixture", "model"):
         return None
-    if around.word_before(text, found.start()) in ("ratio", "scale", "odds"):
+    if around.word_before(text, found.start()) in ("ratio", "scale", "odds", "dilute", "diluted", "mixed"):
         return None
     if found["second"] and lasted(found):
         parts = {"hour": found["hour"], "minute": found["minute"], "second": found["second"]}
@@ -150,6 +150,9 @@ def dotted_clock(found: Match) -> str:
 
 
 def noon(found: Match) -> str:
+    groups = found.groupdict()
+    if groups.get("hour2"):
+        return f"{cardinal(int(groups['hour2']))} {groups['half2'].upper()}M"
     return f"{cardinal(int(found['hour']))}{half_of(found)}"
 
 
@@ -182,7 +185,9 @@ def decade_after(found: Match) -> bool:
 
 
 OF_A_DECADE = frozenset(
-    "music fashion movie movies style hits rock pop kid kids era show shows party disco song songs".split()
+    "music fashion movie movies style hits rock pop kid kids vibe vibes aesthetic nostalgia cartoon cartoons band "
+    "bands sitcom sitcoms look hair jeans playlist toys dance night theme girl boy trend trends classic classics "
+    "era show shows party disco song songs".split()
 )
 
 
@@ -199,15 +204,44 @@ def weekday_alone(found: Match) -> str | None:
     after = text[found.end() :][:14]
     dated = re.match(rf",? (?:\d|{MONTH_NAME}\b|at \d|(?:the )?\d|morning|night|afternoon|evening|noon)", after)
     before = around.word_before(text, found.start())
-    sure = name.startswith(("Tue", "Thu", "Fri")) or before in DAY_BEFORE
+    sure = name.startswith(("Tue", "Thu", "Fri", "Weds")) or before in DAY_BEFORE
     if not (dated or (sure and not re.match(r" [A-Z]", after))):
         return None
     stop = "." if found[0].endswith(".") and not text[found.end() :].strip() else ""
     return weekday(name) + stop
 
 
+def month_alone(found: Match) -> str | None:
+    """In Oct; since Jan."""
+    known = around.word_before(found.string, found.start()) in MONTH_BEFORE
+    return month(found["month"]) if known else None
+
+
+MONTH_BEFORE = frozenset("in since by until till from last next this early late mid every through".split())
+
+
+def day_of_chat(found: Match) -> str | None:
+    """Til fri."""
+    before = around.word_before(found.string, found.start())
+    return (
+        weekday(found["day"].capitalize()) if before in ("on", "by", "til", "till", "until", "next", "this") else None
+    )
+
+
+def military(found: Match) -> str:
+    """0900: oh nine hundred."""
+    hour, minute = int(found["hour"]), int(found["minute"])
+    return f"{'oh ' if hour < 10 else ''}{cardinal(hour)} {cardinal(minute) if minute else 'hundred'}"
+
+
+def letters_of_days(found: Match) -> str | None:
+    """M-Th, MWF, TTh."""
+    names = [english.WEEK_LETTERS[day] for day in re.findall("T[hu]|S[au]|[MTWF]", found[0])]
+    return " to ".join(names) if re.search("[-–]", found[0]) else " ".join(names)
+
+
 DAY_BEFORE = frozenset(
-    "on by until till next this last from every since before after eod closed open through and".split()
+    "clsd on by until till next this last from every since before after eod closed open through and".split()
 )
 
 
@@ -253,14 +287,28 @@ RULES: tuple[Rule, ...] = (
          words=MONTH_WORDS),
     Rule("a", rf"\b(?P<month>{SHORT_MONTH})\.?,? (?P<year>{YEAR})\b", month_and_year, words=MONTH_WORDS),
     Rule("a", rf"\b(?P<month>{SHORT_MONTH})\.(?=[ ,])", lambda found: month(found["month"]), words=MONTH_WORDS),
+    Rule("a", r"\b(?P<month>Jan|Feb|Apr|Aug|Sept|Oct|Nov|Dec)(?=[ ,;!?)]|\.?$)(?! \d)", month_alone, words=MONTH_WORDS),
+    Rule("a", r"\b(?:M|T|Tu|W|Th|F)[-–](?:Th|F|Sat?|Su|W)\b(?![-/])|\b(?:MWF|TTh|MTWThF)\b", letters_of_days,
+         words=("m", "t", "tu", "w", "th", "f", "mwf", "tth", "mtwthf")),
+    Rule("0", r"(?<![\w.:$-])(?P<hour>[01]\d|2[0-3])(?P<minute>00|15|30|45)(?= ?(?:hours|hrs|h)\b)", military),
+    Rule("0", r"(?:(?<=\bat )|(?<=\bfrom )|(?<=\bby )|(?<=\d{4}, ))(?P<hour>0\d)(?P<minute>00|15|30|45)\b", military),
+    Rule("a", r"\b(?P<day>mon|tues?|weds?|thurs?|thu|fri)\b(?![.'’-]?\w)", day_of_chat, words=DAY_WORDS),
+    Rule("a", r"\b(?P<day>Su|Mo|Tu|We|Th|Fr|Sa)(?= \d{1,2}(?::\d\d|[ap]\b|[ap]m|[-–]\d))",
+         lambda found: weekday(found["day"]),
+         words=("su", "mo", "tu", "we", "th", "fr", "sa")),
     Rule("a", rf"\b(?P<from>{SHORT_DAY}|{SHORT_MONTH})\.?(?P<sign>[-–/])(?P<until>{SHORT_DAY}|{SHORT_MONTH})\b\.?",
          short_range, words=MONTH_WORDS + DAY_WORDS),
-    Rule("a", r"\b(?P<day>Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat)\.(?=[ ,])", lambda found: weekday(found["day"]),
+    Rule("a", r"\b(?P<day>Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat)\.(?=[ ,])", lambda found: weekday(found["day"]),
          words=DAY_WORDS),
     Rule("a", rf"\b(?P<day>{SHORT_DAY})\b\.?(?!['’-])", weekday_alone, words=DAY_WORDS),
+    Rule("0", r"(?<![\d:.])(?P<hour>1[0-2]|0?[1-9]):(?P<minute>[0-5]\d)(?P<half>[ap])(?!\w)", dotted_clock, ":"),
     Rule("0", rf"(?<![\d:.])(?P<hour>{HOUR}):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?"
          rf"(?![\d:]|\.\d)(?:{HALF}| ?h(?:rs)?\b)?", clock, ":"),
     Rule("0", rf"(?<![\d:.])(?P<hour>1[0-2]|[1-9])\.(?P<minute>[0-5]\d){HALF}", dotted_clock, "."),
+    Rule("0", r"(?<![\w:.])(?P<hour>1[0-2]|[1-9])(?P<half>[ap])(?=[-–](?:1[0-2]|[1-9])(?::[0-5]\d)?[ap]\b)"
+         r"|(?:(?<=\d[ap][-–])|(?<=\bat )|(?<=\bby )|(?<=\btil )|(?<=\btill ))(?P<hour2>1[0-2]"
+         r"|[1-9])(?P<half2>[ap])(?!\w)",
+         noon, "a"),
     Rule("0", rf"(?<![\d.:])(?<!\d,)(?P<hour>1[0-2]|[1-9]){HALF}", noon, " a"),
     Rule("0", r"\b(?P<hour>1\d|2[0-3]|\d)h(?P<minute>[0-5]\d)\b",
          lambda found: time_words(int(found["hour"]), int(found["minute"])), "a"),

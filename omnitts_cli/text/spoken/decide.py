@@ -10,7 +10,7 @@ from typing import Literal
 
 from omnitts_cli.text.spoken import around, english
 
-Letter = Literal["unit", "scale", "name", "degrees"]
+Letter = Literal["unit", "scale", "name", "degrees", "lasting"]
 Hyphen = Literal["minus", "to", "nothing", "dash"]
 Stroke = Literal["date", "of", "over", "fraction"]
 
@@ -33,13 +33,13 @@ def labelled(text: str, start: int) -> bool:
 
 def letter_after_number(text: str, start: int, figure: str, gap: str, letter: str, end: int) -> Letter:
     """What a single letter after a number is. `start` is where the number begins, `end` where the letter ends."""
-    if labelled(text, start) or STREET_AFTER.match(text, end) or text[max(0, start - 1) : start].isalnum():
-        return "name"
-    if text[end : end + 1] == ":":
+    if labelled(text, start) or STREET_AFTER.match(text, end) or text[end : end + 1] == ":" or coded(text, start):
         return "name"
     if letter in "BMTkKbmG" and not gap and (chosen := scale(text, start, figure, letter, end)):
         return chosen
     following = around.word_after(text, end)
+    if letter in "md" and (around.before(text, start)[:1] or [""])[0] in english.LASTING:
+        return "lasting"
     if letter == "A":
         return "unit" if "." in figure or following in english.AMPERES or electric(text, start, end) else "name"
     if letter == "N":
@@ -47,9 +47,16 @@ def letter_after_number(text: str, start: int, figure: str, gap: str, letter: st
         return "unit" if "." in figure or english.FORCES & set(near) else "name"
     if letter in "CF":
         return degrees(text, start, figure, gap, end)
-    if letter in "BMTKG" and not gap:
-        return "name"
-    return "name" if letter in "BMTKGkbDEHIOPQRSUXYZ" else "unit"
+    return "name" if (letter in "BMTKG" and not gap) or letter in "BMTKGkbDEHIOPQRSUXYZ" else "unit"
+
+
+def coded(text: str, start: int) -> bool:
+    """Whether a number goes on with what stands before it: XR-250B, i5-13600K; not GPT-7B."""
+    before = text[max(0, start - 6) : start]
+    letters = re.search(r"\b([A-Z]{1,4})-\Z", before)
+    if letters:
+        return letters[1].lower() not in english.NETWORKS
+    return before[-1:].isalnum() or bool(re.search(r"[A-Za-z]\d-\Z", before))
 
 
 def scale(text: str, start: int, figure: str, letter: str, end: int) -> Letter | None:
@@ -99,6 +106,8 @@ def hyphen(text: str, start: int, end: int) -> Hyphen:
     run = before[0] if before else ""
     if not after or not joined:
         return "to"
+    if re.fullmatch(r"0\d+", run) or around.word_after(text, end + len(after[1])) in ("punch", "combo", "formation"):
+        return "nothing"
     if re.search(r"#\d+\Z", run) or re.fullmatch(r"\d+(?:\.\d+){2,}", run) or numbered_case(text, start - len(run)):
         return "dash"
     if re.search(r"[A-Za-z]\d+\Z", run) and not re.fullmatch(r"[\d.,]*\d(?:[a-zA-Z]{1,4}|%)", run):
@@ -141,12 +150,14 @@ def stroke(text: str, start: int, end: int, above: int, below: int) -> Stroke:
 def dated(text: str, start: int, end: int, word: str, later: str) -> bool:
     if later in english.NOT_DATED:
         return False
-    beside = re.match(r" ?[-–] ?(?=\d{1,2}/\d)", text[end : end + 5])
+    beside = re.match(r"(?: ?[-–] ?| thru | through )(?=\d{1,2}/\d)", text[end : end + 14])
     if beside and DATE.match(text, end + beside.end()):
         return True
     back = re.search(r"(\d{1,2}/\d{1,2})(?: ?[-–] ?| (?:to|and|or|through|until) )\Z", text[max(0, start - 15) : start])
     if back and word and word != "through" and not dated_before(text, start - len(back[0])):
         back = None
+    if word == "of" and around.before(text, start, 2)[1:] in (["week"], ["wk"], ["night"], ["morning"], ["as"]):
+        return True  # the week of 11/4
     return word in english.DATED or bool(back and DATE.match(back[1]))
 
 

@@ -46,6 +46,17 @@ ABOUT = words(
     "about around over under nearly almost roughly some approximately approx than exceeded reached hit topped by "
     "least most total of only up worth cost costs spent raised lost earned paid to"
 )
+FOOD = words(
+    "oil salt sugar flour butter milk water vanilla cinnamon pepper garlic honey vinegar soy sauce lemon lime juice "
+    "cream cheese baking powder soda yeast paprika cumin ginger oregano basil thyme parsley chili cocoa cornstarch "
+    "mustard mayonnaise mayo ketchup stock broth wine rice rum extract nutmeg turmeric curry cayenne syrup molasses "
+    "yogurt olive vegetable sesame brown melted chopped minced grated unsalted kosher oats nuts raisins tomato coffee"
+)
+"""After a number and T, t or c they show that it is a spoon or a cup."""
+LASTING = words("eta wait waited took takes lasted lasts runtime uptime delay delayed within")
+"""Before 45m they show that it is minutes."""
+PATIENTS = words("is was has had denies reports presents states seen admitted with complains tolerated c/o in on s/p")
+"""After "Pt." they show that it is a patient."""
 NETWORKS = words(
     "llama qwen mistral gemma gpt falcon phi deepseek mixtral yi olmo bloom opt glm vicuna pythia palm models model "
     "qwen2 qwen3 llama2 llama3"
@@ -69,13 +80,15 @@ MEASURED_NOUNS = words(
     "pipes board boards screen screens monitor monitors tv drive drives disk disks ssd card cards can cans pencil "
     "pencils sheet sheets bag bags bottle bottles jar jars box boxes pack packs package packages tank tanks tube "
     "tubes tin tins carton cartons steak burger lens lenses camera cameras film gun guns caliber pistol rifle cannon "
-    "run runs race races walk hike ride swim sprint dash relay lap bike wrench drill blade hose ladder rope tape tile "
-    "tiles plank beam pool fence wall wheel wheels tire tires pan plate dish skillet cake pizza sub hoagie turn angle "
-    "rise drop range bill bills note coin coins deal budget plan fine prize bonus loan fund tip gift ticket fee "
-    "discount led radiator heater oven amp amplifier speaker resistor capacitor laser antenna modem link connection "
-    "line lines limit delay timeout limits dose doses tablet tablets pill pills capsule capsules serving servings "
-    "barrel drum bucket jug pitcher mug glass keg truck van boat yacht ship plane rock weight weights dumbbell "
-    "dumbbells vest kettlebell child baby fish dog cat man woman"
+    "run runs race races walk hike ride swim sprint dash relay lap bike wrench drill blade hose ladder rope tape "
+    "tile tiles plank beam pool fence wall wheel wheels tire tires pan plate dish skillet cake pizza sub hoagie turn "
+    "angle rise drop range bill bills note coin coins deal budget plan fine prize bonus loan fund tip gift ticket "
+    "fee discount led radiator heater oven amp amplifier speaker resistor capacitor laser antenna modem link "
+    "connection line lines limit delay timeout limits dose doses tablet tablets pill pills capsule capsules serving "
+    "servings barrel drum bucket jug pitcher mug glass keg truck van boat yacht ship plane rock weight weights "
+    "dumbbell layover delay drive commute shift session meeting window break trip flight lecture saucepan pot "
+    "casserole cooler backpack aquarium headline bike camera drone tablet laptop phone display dumbbells vest "
+    "kettlebell child baby fish dog cat man woman"
 )
 """Nouns that a measure stands before: a twelve volt battery."""
 DATED = words(
@@ -90,9 +103,9 @@ TRIES = words(
     "respondents patients days lanes lap laps page pages round rounds step steps members teeth"
 )
 """After 3/5 they show that it is three out of five."""
-OUT_OF_BEFORE = words("lap page step round part level question stage slide track volume day week")
+OUT_OF_BEFORE = words("thread lap page step round part level question stage slide track volume day week")
 YEARS_BEFORE = words("in by since until from of after before during circa around about year to through ad form")
-CALLED = words("call dial text code pin account id extension ext otp passcode password zip card ending port")
+CALLED = words("call dial text code pin account id extension ext otp passcode password zip card ending ends port")
 """Before a number they show that it is said digit by digit."""
 
 SCRIPTURE = (
@@ -110,8 +123,17 @@ CHAT = pairs_of(
     "2morrow=tomorrow w8=wait msg=message msgs=messages govt=government gov't=government dept=department "
     "appt=appointment mgmt=management mgr=manager asst=assistant mtg=meeting yr=year yrs=years pkg=package "
     "pkgs=packages wknd=weekend tmrw=tomorrow tmr=tomorrow tho=though thru=through cuz=because coz=because "
-    "bday=birthday rly=really srsly=seriously"
+    "bday=birthday rly=really srsly=seriously sry=sorry tysm=thank_you_so_much tyvm=thank_you_very_much "
+    "nvm=never_mind jk=just_kidding ily=I_love_you hbu=how_about_you wbu=what_about_you wyd=what_are_you_doing "
+    "hru=how_are_you hmu=hit_me_up lmk=let_me_know yw=you're_welcome gtg=got_to_go g2g=got_to_go "
+    "ofc=of_course prolly=probably smth=something sth=something sm1=someone any1=anyone every1=everyone abt=about "
+    "ur=your cya=see_you kk=okay luv=love tmw=tomorrow 2mrw=tomorrow wkend=weekend wk=week wks=weeks mins=minutes "
+    "secs=seconds wya=where_are_you qty=quantity utd=united jct=junction bldg=building bldgs=buildings "
+    "b'fast=breakfast avg=average acct=account approx=approximately amt=amount intl=international "
+    "clsd=closed"
 )
+NOT_IN_CAPITALS = words("def info bc ty yw jk ily sth")
+"""Forms of chat that are letters when they are written in capitals."""
 LETTERS = words(
     "idk omw tbh imo imho fyi lol omg ttyl brb rn smh ngl irl afk dm dms rsvp eta diy faq ftw tldr nsfw wtf ikr iirc "
     "afaik html css http https www url urls api apis sql ssh ftp tcp udp ip usb hdmi pdf csv xml php cpu cpus gpu "
@@ -121,7 +143,8 @@ LETTERS = words(
 SHORT_WORDS = pairs_of(
     "w/o=without w/out=without w/=with c/o=care_of b/c=because n/a=not_applicable and/or=and_or he/she=he_or_she "
     "she/he=she_or_he his/her=his_or_her her/his=her_or_his him/her=him_or_her s/he=she_or_he A/C=A_C a/c=AC "
-    "N/A=not_applicable"
+    "N/A=not_applicable o/n=overnight f/u=follow_up b/w=between b/t=between w/i=within w/in=within h/o=history_of "
+    "s/p=status_post d/t=due_to r/t=round_trip"
 )
 
 # ---- addresses
@@ -133,6 +156,30 @@ STREETS = pairs_of(
     "Boulevard Court Place Square Highway Parkway Terrace Circle Way Trail Row Broadway"
 )
 COMPASS = pairs_of("N=North S=South E=East W=West NE=Northeast NW=Northwest SE=Southeast SW=Southwest")
+NEWSPAPER_STATES = pairs_of(
+    "Ala=Alabama Ariz=Arizona Calif=California Colo=Colorado Conn=Connecticut Fla=Florida Kans=Kansas Mich=Michigan "
+    "Minn=Minnesota Mont=Montana Nebr=Nebraska Nev=Nevada Okla=Oklahoma Tenn=Tennessee Tex=Texas Wis=Wisconsin "
+    "Wyo=Wyoming Mass=Massachusetts Ark=Arkansas Del=Delaware Ga=Georgia Ill=Illinois Ind=Indiana Kan=Kansas "
+    "Ky=Kentucky La=Louisiana Md=Maryland Miss=Mississippi Mo=Missouri Neb=Nebraska Ore=Oregon Pa=Pennsylvania "
+    "Vt=Vermont Va=Virginia Wash=Washington N.H=New_Hampshire N.J=New_Jersey N.M=New_Mexico N.Y=New_York "
+    "N.C=North_Carolina N.D=North_Dakota R.I=Rhode_Island S.C=South_Carolina S.D=South_Dakota W.Va=West_Virginia"
+)
+"""As newspapers shorten them: Tampa, Fla.; (D-Mass.)"""
+ONLY_STATES = words("Ala Ariz Calif Colo Conn Fla Kans Mich Minn Mont Nebr Nev Okla Tenn Tex Wis Wyo")
+"""Of these, the ones that are nothing else, so that no town need stand before them."""
+REGIONS = words(
+    "Korea Dakota Carolina America Africa Ireland Vietnam Yemen Sudan Macedonia Sea Pole Bank Coast Side End Asia "
+    "Island Hollywood Zealand Wales"
+)
+"""Before them N. and S. are North and South."""
+WEEK_LETTERS = pairs_of("M=Monday T=Tuesday Tu=Tuesday W=Wednesday Th=Thursday F=Friday Sa=Saturday Su=Sunday")
+PARTIES = pairs_of("D=Democrat R=Republican I=Independent")
+PROVINCES = pairs_of(
+    "ON=Ontario QC=Quebec BC=British_Columbia AB=Alberta MB=Manitoba SK=Saskatchewan NS=Nova_Scotia NB=New_Brunswick "
+    "NL=Newfoundland_and_Labrador PE=Prince_Edward_Island VIC=Victoria NSW=New_South_Wales QLD=Queensland "
+    "TAS=Tasmania WA=Western_Australia SA=South_Australia ACT=ACT NT=Northern_Territory"
+)
+"""Of Canada and Australia, before the postcode."""
 STATES = pairs_of(
     "AL=Alabama AK=Alaska AZ=Arizona AR=Arkansas CA=California CO=Colorado CT=Connecticut DE=Delaware FL=Florida "
     "GA=Georgia HI=Hawaii ID=Idaho IL=Illinois IN=Indiana IA=Iowa KS=Kansas KY=Kentucky LA=Louisiana ME=Maine "
@@ -142,7 +189,7 @@ STATES = pairs_of(
     "UT=Utah VT=Vermont VA=Virginia WA=Washington WV=West_Virginia WI=Wisconsin WY=Wyoming"
 )
 """Read after a comma that follows a town: Austin, TX."""
-BEFORE_NAMES = pairs_of("Mt=Mount Ft=Fort Pt=Point St=Saint Mts=Mountains")
+BEFORE_NAMES = pairs_of("Bd=Boulevard Boul=Boulevard Mt=Mount Ft=Fort Pt=Point St=Saint Mts=Mountains")
 
 # ---- before a name, and before a number
 

@@ -50,8 +50,12 @@ def adjective(text: str, start: int, end: int) -> bool:
     """Whether an amount stands before its noun: a $5 bill, a 10 km run, 12 V battery."""
     if around.word_after(text, end) in english.MEASURED_NOUNS:
         return True
-    named = re.match(r"[ -][A-Z][\w-]* ([a-z]+)", text[end : end + 30])
-    if named and named[1] in english.MEASURED_NOUNS:
-        return True  # a 65W USB-C charger
+    named = re.match(r"[ -](?:[A-Z0-9][\w-]* ){1,2}([A-Za-z]+)", text[end : end + 36])
+    if named and named[1].lower() in english.MEASURED_NOUNS:
+        return True  # a 65W USB-C charger, 65" 4K TV
     before, after = text[max(0, start - 20) : start], text[end : end + 12]
-    return bool(SINGULAR.search(before)) and bool(re.match(r"[ -][a-z]{3}", after)) and not NOT_A_NOUN.match(after)
+    return (
+        bool(SINGULAR.search(before))
+        and bool(re.match(r"[ -](?:[a-z]{3}|[A-Z]{2})", after))
+        and not NOT_A_NOUN.match(after)
+    )

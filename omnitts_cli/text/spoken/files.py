@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from omnitts_cli.text.numerals import digits, pairs, whole
+from omnitts_cli.text.spoken import english
 from omnitts_cli.text.spoken.rules import Match, Rule
 
 SIGNS = {
@@ -74,6 +75,10 @@ def parts_of(name: str) -> str:
 
 
 def lowered(part: str) -> str:
+    if shell := re.fullmatch("(bash|zsh|vim|npm|inputrc|eslint|pylint|conda|screen)rc", part):
+        return f"{shell[1]} RC"
+    if part in english.LETTERS:
+        return part.upper()
     return part.lower() if part[1:].islower() else part
 
 

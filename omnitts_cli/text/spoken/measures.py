@@ -17,7 +17,7 @@ UNIT_AT = re.compile(
 )
 POWER_AT = re.compile(r"[²³]|(?<=m)[23](?!\d)|\^[23](?!\d)")
 PER_AT = re.compile(r"/(?P<per>[A-Za-zµμ]{1,9})(?P<power>[²³23])?(?![\w/²³])|/(?=\d{1,4} ?(?P<again>[A-Za-z]{1,3})\b)")
-STOP_INSIDE = re.compile(r"\.(?=,| [a-z0-9(]|[)/])")
+STOP_INSIDE = re.compile(r"\.(?=,| [a-z0-9(]|[)/]| [NSEW]\b)")
 LARGE_AT = re.compile(r" ?(?P<large>million|billion|trillion|thousand|bn|tn|mn)\b|(?P<letter>[kKMBmT])\b(?!-)")
 PRIME_AT = re.compile(r" ?(?P<mark>[′″'’\"])")
 BY_AT = re.compile(r" ?[x×] ?(?=\d)")
@@ -107,10 +107,17 @@ def measured(at: Figure) -> tuple[str, int] | None:
         return lettered(at, gap, written, end)
     unit = unit_named(written.replace(".", "").replace("º", "°").replace("° ", "°"))
     if unit is None and written in WITH_STOP:
-        return dotted(at, written, end)
-    if unit is None or (written == "pm" or (written == "ct" and gap == " ")):
+        return dotted(at, written, end, gap)
+    if unit == "pint" and gap == "-" and around.word_after(at.text, end) in POINTS:
+        unit = "point"
+    if unit is None or (
+        written == "pm" or (written == "ct" and gap == " " and at.text[end : end + 1] not in ("", ",", "."))
+    ):
         return None
     return with_unit(at, unit, gap, end)
+
+
+POINTS = frozenset("range shot line lead play game arc field win deficit contest shooter attempt scale buck".split())
 
 
 def with_unit(at: Figure, unit: str, gap: str, end: int) -> tuple[str, int] | None:
@@ -122,7 +129,9 @@ def with_unit(at: Figure, unit: str, gap: str, end: int) -> tuple[str, int] | No
     tail, end = per_tail(at.text, end)
     stop = STOP_INSIDE.match(at.text, end)
     end = stop.end() if stop else end
-    enclosed = at.text[: at.begin].endswith("(") and re.match(r"\.?\) [a-z]", at.text[end : end + 3])
+    enclosed = at.text[: at.begin].endswith("(") and re.match(
+        r"\.?\)(?! (?:of|and|or|in|for|per|to|each)\b) [a-z]", at.text[end : end + 8]
+    )
     if gap == "-" and at.text[end : end + 1] == "-" and unit in ("piece", "pair", "page", "count", "package"):
         return None
     single = not at.low and " per " not in unit and (gap == "-" or enclosed or adjective(at.text, at.begin, end))
@@ -134,7 +143,8 @@ def per_tail(text: str, end: int) -> tuple[str, int]:
     if not found:
         return "", end
     if found["per"] is None:
-        return (" per", end + 1) if unit_named(found["again"]) else ("", end)
+        hundred = re.match(r"1000?\b|1,000\b", text[end + 1 : end + 7])
+        return (" per", end + 1) if unit_named(found["again"]) and hundred else ("", end)
     if found["per"] not in PER:
         return "", end
     return f" per {per_unit(found['per'], found['power'])}", found.end()
@@ -151,9 +161,13 @@ def lettered(at: Figure, gap: str, letter: str, end: int) -> tuple[str, int] | N
     """A number and one letter: the letter is a unit, a multiplier, or part of a name."""
     if letter in WITH_STOP and at.text[end : end + 1] == "." and gap == " ":
         return dotted(at, letter, end)
+    if gap == " " and letter in "Ttc" and english.FOOD & set(around.after(at.text, end, 2)):
+        return f"{at.words} {plural(WITH_STOP[letter], at.count)}", end
     kind = decide.letter_after_number(at.text, at.begin, at.written, gap, letter, end)
     if kind == "unit" and letter in UNITS:
         return with_unit(at, UNITS[letter], gap, end)
+    if kind == "lasting":
+        return f"{at.words} {plural('minute' if letter == 'm' else 'day', at.count)}", end
     if kind == "degrees":
         return f"{at.words} degrees {'Celsius' if letter == 'C' else 'Fahrenheit'}", end
     if kind == "scale" and at.written + letter not in GENERATIONS:
@@ -164,7 +178,7 @@ def lettered(at: Figure, gap: str, letter: str, end: int) -> tuple[str, int] | N
     return None
 
 
-def dotted(at: Figure, unit: str, end: int) -> tuple[str, int] | None:
+def dotted(at: Figure, unit: str, end: int, gap: str = "") -> tuple[str, int] | None:
     """3 in. of rain, 1 c. sugar; not a word that ends a sentence."""
     found = re.compile(r"\.(?=,| [a-z0-9(]|\Z)").match(at.text, end)
     if not found:
@@ -173,7 +187,7 @@ def dotted(at: Figure, unit: str, end: int) -> tuple[str, int] | None:
     name = WITH_STOP[unit]
     if name == "each":
         return f"{at.words} each", end
-    single = not at.low and adjective(at.text, at.begin, end)
+    single = not at.low and (gap == "-" or adjective(at.text, at.begin, end))
     return f"{at.words} {name if single else plural(name, at.count)}", end
 
 
@@ -230,8 +244,13 @@ FEET_GO_ON = re.compile(r" ?[x×]| (?:tall|long|wide|deep|high|by)\b|,? |[.)]?\Z
 
 def inches(at: Figure, end: int) -> tuple[str, int]:
     noun = re.match(r" [a-z]", at.text[end : end + 2]) and around.word_after(at.text, end) == "monitor"
-    single = adjective(at.text, at.begin, end) and not (noun and not_after_article(at))
+    single = MODEL_AFTER.match(at.text, end) or (
+        adjective(at.text, at.begin, end) and not (noun and not_after_article(at))
+    )
     return f"{at.words} {'inch' if single else plural('inch', at.written)}", end
+
+
+MODEL_AFTER = re.compile(r" [A-Z]{1,3}\d")
 
 
 def not_after_article(at: Figure) -> bool:
@@ -281,6 +300,8 @@ DIMENSION_UNIT = re.compile(r" ?(cm|mm|m|in|ft|km|px|inch|inches|feet)(²|³|2|3
 
 def with_dimension(text: str, words: str, last: str, end: int) -> tuple[str, int]:
     """2x8 m2: the area that two lengths span."""
+    if inch := re.compile(r"-in(?:ch)?\b\.?(?= [a-z])").match(text, end):
+        return f"{words} inch", inch.end()
     found = DIMENSION_UNIT.match(text, end)
     if found and found[2] and (unit := UNITS.get(found[1])):
         return f"{words} {SQUARE[found[2]]} {plural(unit, '2')}", found.end()
@@ -304,12 +325,14 @@ def nth(at: Figure) -> tuple[str, int] | None:
 
 def several(at: Figure) -> tuple[str, int] | None:
     """The 747s, two 2x4s, over-65s: more than one of what is called by a number."""
+    if re.match(r"ers\b", at.text[at.end : at.end + 4]) and re.fullmatch(r"\d\d", at.written):
+        return f"{amount(at.written)}{'rs' if at.written[1] == '9' else 'ers'}", at.end + 3  # the 49ers
     if not re.match(r"s\b", at.text[at.end : at.end + 2]) or not at.written.isdecimal():
         return None
     before = around.word_before(at.text, at.start)
     if re.search(r"\b[A-Z]{2,4}\Z", at.text[max(0, at.start - 5) : at.start]):
         return f"{at.words}s", at.end + 1  # MP3s
-    named = len(at.written) in (3, 4) and before in SEVERAL
+    named = len(at.written) in (3, 4) and (before in SEVERAL or before.endswith("'s"))
     if not named and not re.search(r"(?:over|under)-\Z|[A-Z]-\Z", at.text[max(0, at.start - 6) : at.start]):
         return None
     words = pairs(int(at.written)) if int(at.written) else "zero"
@@ -323,18 +346,25 @@ def bare(at: Figure) -> str:
     """A number on its own; four digits without a comma are mostly a year."""
     if re.match(r" ?(?:AD|BC|BCE|CE|A\.D|B\.C)\b", at.text[at.end : at.end + 5]) and at.written.isdecimal():
         return pairs(int(at.written)) if at.written[0] != "0" else amount(at.written)
-    if re.fullmatch(r"\.\d{3}", at.written) and around.word_before(at.text, at.start) in (
-        "hit",
-        "batting",
-        "average",
-        "hitting",
-    ):
+    if (
+        re.fullmatch(r"\.\d{3}", at.written)
+        and around.word_before(at.text, at.start)
+        in (
+            "hit",
+            "batting",
+            "average",
+            "hitting",
+        )
+    ) or (re.fullmatch(r"\.\d{3}", at.written) and around.word_after(at.text, at.end) in ("avg", "average", "hitter")):
         return pairs(int(at.written[1:])) if at.written[1] != "0" else amount(at.written)
     if re.fullmatch(r"1[1-9]\d\d|20\d\d", at.written):
         return year(int(at.written))
-    if re.fullmatch(r"10[1-9]\d", at.written) and (dated(at) or at.written in ("1040", "1099")):
+    if re.fullmatch(r"10[1-9]\d", at.written) and (dated(at) or at.written in FORMS):
         return pairs(int(at.written))
     return amount(at.written)
+
+
+FORMS = ("1040", "1099", "1066")
 
 
 def dated(at: Figure) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from omnitts_cli.text.numerals import pairs
+from omnitts_cli.text.numerals import digits, pairs
 from omnitts_cli.text.spoken import around, english
 from omnitts_cli.text.spoken.rules import Match, Rule
 
@@ -33,10 +33,15 @@ def ends(found: Match) -> str:
 def street(found: Match) -> str | None:
     """Fifth Ave, 12 Oak Ln., san tomas hwy."""
     earlier = before(found)
+    sure = found[0].endswith(".") and found["short"] in ("Blvd", "Hwy", "Pkwy", "Expy", "Fwy", "Tpke")
     if not (
-        NAME_BEFORE.search(earlier) or (found["short"].islower() and around.word_before(found.string, found.start()))
+        sure
+        or NAME_BEFORE.search(earlier)
+        or (found["short"].islower() and around.word_before(found.string, found.start()))
     ):
         return None
+    if found["short"] == "Cir" and ORDINAL_BEFORE.search(earlier):
+        return "Circuit"
     return english.STREETS[found["short"].capitalize()] + ends(found)
 
 
@@ -78,9 +83,17 @@ def compass(found: Match) -> str | None:
         named = STREET_NAME.match(text[found.end() : found.end() + around.REACH])
         return english.COMPASS[point] if ok or named else None
     following = text[found.end() : found.end() + around.REACH]
+    region = re.match(r" ([A-Z][a-z]+)", following)
+    if found[0].endswith(".") and region and region[1] in english.ONLY_STATES and following[region.end() :][:1] == ".":
+        return f"{english.COMPASS[point]}ern"  # S. Calif.
+    if found[0].endswith(".") and region and region[1] in english.REGIONS:
+        return english.COMPASS[point]
+    if DISTANCE.search(before(found)) and re.match(r" (?:on|of|from|to|along)\b|[.,;]|$", following):
+        return english.COMPASS[point].lower()
     return english.COMPASS[point] if STREET_NAME.match(following) else None
 
 
+DISTANCE = re.compile(r"\d ?(?:miles?|mi\.?|km|kilometers|blocks?|feet|ft\.?|yards|min\.?|mins\.?|hrs?\.?|hours?) \Z")
 STREET_NAME = re.compile(rf" (?:(?:[A-Z][\w'’]* ){{1,3}}(?:{STREET})\b|\d{{1,3}}(?:st|nd|rd|th) (?:{STREET}|st|ave)\b)")
 
 
@@ -96,6 +109,49 @@ def state(found: Match) -> str | None:
     if not zipped and not earlier.endswith(", "):
         return None
     return english.STATES[name]
+
+
+def newspaper_state(found: Match) -> str | None:
+    """Tampa, Fla. and Fla. alone."""
+    short = found["short"]
+    if short not in english.NEWSPAPER_STATES:
+        return None
+    if short not in english.ONLY_STATES and not re.search(r"[A-Z][a-z]+, \Z", before(found)):
+        return None
+    return english.NEWSPAPER_STATES[short] + ends(found)
+
+
+def zip_code(found: Match) -> str | None:
+    """Okla. 74101."""
+    state = re.search(r"\b([A-Z](?:[a-z]+|\.[A-Z]))\. \Z", before(found))
+    if not state or state[1] not in english.NEWSPAPER_STATES:
+        return None
+    return ", ".join(digits(group) for group in found[0].split("-"))
+
+
+def party(found: Match) -> str | None:
+    """(D-Mass.): Democrat of Massachusetts."""
+    named = english.NEWSPAPER_STATES.get(found["state"].rstrip(".")) or english.STATES.get(found["state"])
+    return f"{english.PARTIES[found['party']]} of {named}" if named else None
+
+
+def province(found: Match) -> str:
+    """Toronto, ON M5K 1A1; Fitzroy VIC 3065."""
+    code = found["code"]
+    return f"{english.PROVINCES[found['short']]} {digits(code) if code.isdecimal() else ''}".rstrip() + (
+        "" if code.isdecimal() else " "
+    )
+
+
+def province_alone(found: Match) -> str | None:
+    """Montréal QC, after what else is of an address."""
+    return english.PROVINCES[found["short"]] if re.search(r", [A-Z][a-zé]+ \Z", before(found)) else None
+
+
+def postcode(written: str) -> str:
+    """OX1 4BG: the letters one by one, a number of two digits as one."""
+    parts = re.findall(r"[A-Z]|\d+", written)
+    return " ".join(part if part.isalpha() else pairs(int(part)) for part in parts)
 
 
 def house(found: Match) -> str:
@@ -139,7 +195,8 @@ RULES: tuple[Rule, ...] = (
     Rule("a", r"\b(?P<road>I|US|SR|CR)-(?P<figure>\d{1,3})\b", named_road, words=("i", "us", "sr", "cr")),
     Rule("0", rf"(?<![\w.,$€£#-])(?P<figure>[1-9]\d{{1,4}})(?P<letter>[A-Za-z])?(?= (?:[NSEW]{{1,2}}\.? )?"
          rf"(?:[A-Z][\w'’]+ ){{1,3}}"
-         rf"(?:{STREET}|hwy)\b| [NSEW]{{1,2}}\.? \d{{1,3}}(?:st|nd|rd|th)\b)", house, " a"),
+         rf"(?:{STREET}|hwy)\b| [NSEW]{{1,2}}\.? \d{{1,3}}(?:st|nd|rd|th)\b| \d{{1,3}}(?:st|nd|rd|th) (?:{STREET})\b"
+         r"| (?:Blvd|Boul|Avenida|Rue|Calle|Via)\b)", house, " a"),
     Rule("a", r"\b(?P<st>St|st)\b\.?(?=[\s,.!?;]|$)", saint_or_street, words=("st",)),
     Rule("a", r"\bDr\b\.?(?=[\s,.!?;]|$)", drive_or_doctor, words=("dr",)),
     Rule("a", r"\b(?P<short>[A-Z][a-z]+|hwy|blvd|pkwy|ave)\b\.?(?=[\s,.!?;)]|$)", street,
@@ -150,6 +207,20 @@ RULES: tuple[Rule, ...] = (
          words=tuple(short.lower() for short in english.STATES)),
     Rule("a", r"(?<=[a-z]{3} )(?P<state>[A-Z]{2})\b(?= \d{5}\b)",
          state, words=tuple(s.lower() for s in english.STATES)),
+    Rule("0", r"(?<=[A-Za-z]\. )\d{5}(?:-\d{4})?\b", zip_code),
+    Rule("a", r"(?<=\bNY, )NY\b", lambda found: "New York", words=("ny",)),
+    Rule("a", r"(?<=[(, ])(?P<party>[DRI])[-–](?P<state>[A-Z]\.[A-Z]\.|[A-Z][a-z]+\.?|[A-Z]{2})(?=[),.; ]|$)", party,
+         words=("d", "r", "i")),
+    Rule("a", r"\b(?P<short>[A-Z](?:[a-z]+|\.[A-Z]|\.Va))\.(?=[\s,;)]|$)", newspaper_state,
+         words=tuple({short.split(".")[0].lower() for short in english.NEWSPAPER_STATES})),
+    Rule("a", r"(?<=[A-Za-z.,] )(?P<short>[A-Z]{2}) (?=(?P<code>[A-Z]\d[A-Z]) ?\d[A-Z]\d\b)", province,
+         words=tuple(short.lower() for short in english.PROVINCES if len(short) == 2)),
+    Rule("a", r"(?<=[a-zé] )(?P<short>QC|BC|AB|SK|NS)(?P<code>)(?=[.,;]|$)",
+         province_alone, words=("qc", "bc", "ab", "sk", "ns")),
+    Rule("a", r"\b[A-Z]{1,2}\d[\dA-Z]? \d[A-Z]{2}\b", lambda found: postcode(found[0])),
+    Rule("a", r"(?<=[A-Za-z.,] )(?P<short>VIC|NSW|QLD|TAS|WA|SA|ACT|NT) (?P<code>\d{4})\b", province,
+         words=("vic", "nsw", "qld", "tas", "wa", "sa", "act", "nt")),
     Rule("a", r"(?<=(?:st|nd|rd|th) )[Ff]l\b\.?", floor, words=("fl",)),
-    Rule("a", r"\b(?P<short>Mt|Mts|Ft|Pt)\b\.?(?= [A-Z])", before_name, words=("mt", "mts", "ft", "pt")),
+    Rule("a", r"\b(?P<short>Mt|Mts|Ft|Pt|Boul|Bd)\b\.?(?= [A-Z])", before_name,
+         words=("mt", "mts", "ft", "pt", "boul", "bd")),
 )  # fmt: skip

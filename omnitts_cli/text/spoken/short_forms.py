@@ -4,37 +4,64 @@ from __future__ import annotations
 
 import re
 
+from omnitts_cli.text.abbreviations import rules_for
+from omnitts_cli.text.boundary import NO_VOWEL, starts_sentence
 from omnitts_cli.text.numerals import cardinal, ordinal, roman
+from omnitts_cli.text.short_english import SHORT_ENGLISH
 from omnitts_cli.text.spoken import english
 from omnitts_cli.text.spoken.rules import Match, Rule, Said
+from omnitts_cli.text.spoken.units import PER, plural
 
 SHORT = {
-    "etc": "et cetera", "approx": "approximately", "e.g": "for example", "i.e": "that is", "Inc": "Incorporated",
-    "Ltd": "Limited", "Corp": "Corporation", "Dept": "Department", "Bros": "Brothers", "Univ": "University",
-    "Assn": "Association", "incl": "including", "est": "established", "cf": "compare", "viz": "namely",
-    "vs": "versus", "et al": "et al", "a.k.a": "also known as", "Ph.D": "P H D", "M.D": "M D", "min": "minimum",
-    "max": "maximum", "avg": "average", "misc": "miscellaneous", "Tel": "Telephone", "ext": "extension",
-    "ca": "circa", "Jr": "Junior", "Sr": "Senior", "Esq": "Esquire", "Acct": "Account", "Mtg": "Meeting",
-    "Attn": "Attention", "temp": "temperature", "Co": "Company", "Gov't": "Government", "lat": "latitude",
+    "etc": "et cetera", "e.g": "for example", "i.e": "that is", "Inc": "Incorporated", "Ltd": "Limited",
+    "Corp": "Corporation", "Dept": "Department", "Bros": "Brothers", "Univ": "University", "Assn": "Association",
+    "incl": "including", "est": "established", "cf": "compare", "viz": "namely", "vs": "versus", "et al": "et al",
+    "a.k.a": "also known as", "Ph.D": "P H D", "M.D": "M D", "min": "minimum", "max": "maximum",
+    "misc": "miscellaneous", "Tel": "Telephone", "ext": "extension", "ca": "circa", "Jr": "Junior", "Sr": "Senior",
+    "Esq": "Esquire", "temp": "temperature", "Co": "Company", "Gov't": "Government", "lat": "latitude",
     "lon": "longitude", "long": "longitude", "ft": "featuring", "feat": "featuring", "sat": "saturation",
     "vis": "visibility", "ed": "edited", "exp": "expires", "Intl": "International", "Natl": "National",
-    "Mgmt": "Management", "Mgr": "Manager", "Asst": "Assistant", "Appt": "Appointment", "Rep": "Rep",
-    "Bldg": "Building", "Elem": "Elementary", "resp": "respectively", "esp": "especially", "excl": "excluding",
-    "qty": "quantity", "ref": "reference", "mfg": "manufacturing", "mgmt": "management", "govt": "government",
-    "op cit": "op cit", "ea": "each", "No": "number", "Hosp": "Hospital", "Inst": "Institute", "Soc": "Society",
+    "Asst": "Assistant", "Rep": "Rep", "Bldg": "Building", "Elem": "Elementary", "resp": "respectively",
+    "esp": "especially", "excl": "excluding", "ref": "reference", "mfg": "manufacturing", "alt": "altitude",
+    "arr": "arrives", "dep": "departs", "eff": "effective", "plat": "platform", "pop": "population",
+    "dist": "distance", "bal": "balance", "nr": "near", "rev": "revenue",
+    "suppl": "supplementary", "reg": "regular", "lit": "literature", "op cit": "op cit", "No": "number",
+    "Hosp": "Hospital", "Inst": "Institute", "Soc": "Society",
 }  # fmt: skip
-FORMS = {short.lower(): long for short, long in SHORT.items()}
+FORMS = SHORT_ENGLISH | {short.lower(): long for short, long in SHORT.items()}
 ENDS = {
     "jr", "sr", "etc", "inc", "ltd", "corp", "bros", "ph.d", "m.d", "min", "max", "et al", "esq", "co", "dept", "ea",
-    "temp", "approx", "qty", "univ", "assn",
+    "temp", "approx", "qty", "univ", "assn", "util", "utils", "equip", "pers", "attr", "subsid", "subsids", "repl",
+    "susp", "govt", "incl", "excl",
+    *(key for key in SHORT_ENGLISH if NO_VOWEL.fullmatch(key)),
 }  # fmt: skip
 GOES_ON = {
     "min", "max", "est", "ext", "ca", "lat", "lon", "long", "sat", "vis", "ed", "exp", "ref", "rep", "no", "ft",
-    "temp", "esp", "resp", "co", "ea", "op cit", "soc", "inst", "hosp", "elem",
+    "temp", "esp", "resp", "co", "ea", "op cit", "soc", "inst", "hosp", "elem", "alt", "arr", "nr", "rev", "dep", "eff",
+    "plat", "pop", "dist", "bal", "reg", "lit",
+    *(key for key in SHORT_ENGLISH if not NO_VOWEL.fullmatch(key) and key not in ENDS),
 }  # fmt: skip
+WITHOUT_STOPS = english.words(
+    "bdrm bdrms bldgs flr flt hr hrs mfr mgmt mgr mktg mtg mth mths pkg pkgs pmt qtr rxn svcs twp wk wks yr yrs"
+)
+WITHOUT_VOWELS = {key: SHORT_ENGLISH[key] for key in WITHOUT_STOPS}
+"""Read also without a full stop."""
 NAMES_ONLY = {
-    "long", "sat", "ft", "no", "rep", "soc", "inst", "elem", "hosp",
+    "long", "sat", "ft", "no", "rep", "soc", "inst", "elem", "hosp", "mo", "rev",
 }  # fmt: skip
+CAPITALS = {"arr", "dep", "eff", "temp", "est", *SHORT_ENGLISH} - {
+    "fam",
+    "opt",
+    "org",
+    "ret",
+    "num",
+    "prov",
+    "mo",
+    "reg",
+}
+"""Read also with a capital before a word, as they are no names: Eff. Jan. 1."""
+LABELS = {"wt": "weight", "ht": "height", "amt": "amount", "bal": "balance", "freq": "frequency", "tot": "total"}
+"""Read without a full stop before a colon."""
 NUMBERED = {
     "fig": "figure", "figs": "figures", "p": "page", "pp": "pages", "vol": "volume", "vols": "volumes",
     "ch": "chapter", "chap": "chapter", "sec": "section", "art": "article", "eq": "equation", "eqs": "equations",
@@ -44,12 +71,16 @@ NUMBERED = {
     "prop": "proposition", "ep": "episode", "cat": "category", "cl": "clause", "ser": "series", "iss": "issue",
     "ln": "line", "thm": "theorem", "def": "definition", "lot": "lot", "fl": "floor", "exp": "expires",
     "ext": "extension", "div": "division", "sect": "section", "suppl": "supplement", "sched": "schedule",
-    "q": "question", "wk": "week", "gr": "grade",
+    "q": "question", "wk": "week", "gr": "grade", "exh": "exhibit", "jct": "junction", "plat": "platform",
+    "ref": "reference", "refs": "references", "platf": "platform", "col": "column", "cols": "columns",
+    "chs": "chapters", "secs": "sections", "arts": "articles", "paras": "paragraphs",
 }  # fmt: skip
+LETTERED = "sched col cols apt bldg rm ste fig figs tab app sec ex exh".split()
+"""Read before a letter too: Exh. A."""
 ALWAYS_SMALL = {
     "no": "number", "nos": "numbers", "c": "circa",
 }  # fmt: skip
-WITHOUT_STOP = "fig figs vol rm apt ste bldg rte hwy ext eq eqs pp".split()
+WITHOUT_STOP = "fig figs vol rm apt ste bldg rte hwy ext eq eqs pp jct exh".split()
 """Read before a number also without a full stop."""
 NO_STOP = ("Mr", "Mrs", "Ms", "Mx", "Prof")
 TITLE = "|".join(sorted(english.TITLES, key=len, reverse=True))
@@ -86,33 +117,60 @@ def like(word: str, written: str) -> str:
 def shortened(found: Match) -> str | None:
     written = found["short"]
     key = written.lower()
-    after = found.string[found.end() : found.end() + 3]
-    if key in ("ed", "ea") and (said := after_number(found, key)):
-        return said
-    if key not in FORMS or key in NAMES_ONLY or (key in GOES_ON and not re.match(r"[,:]? [\w(]|,", after)):
+    if written[1:] != key[1:] and written not in SHORT and not written.isupper():
+        return None  # HRs.
+    said = by_neighbours(found, key) or (FORMS[key] if in_full(found, key) else None)
+    if said is None:
         return None
-    if key in GOES_ON and written[0].isupper() and written not in SHORT and not re.match(r" \d", after):
-        return None  # Max. is a name
-    if key == "ed" and not after.startswith(" by"):
-        return None
-    if key == "co" and not re.search(r"(?:&|[A-Z][a-z]+) \Z", before(found)):
-        return None
-    stop = "." if key in ENDS and not after.strip() else ""
-    return like(FORMS[key], written) + stop
+    return like(said, written) + ("." if (key in ENDS or said != FORMS[key]) and closes(found) else "")
 
 
-def after_number(found: Match, key: str) -> str | None:
-    """2nd ed., $4 ea."""
-    stop = "" if found.string[found.end() :].strip() else "."
+def by_neighbours(found: Match, key: str) -> str | None:
+    """What some short forms stand for beside other words only: 2nd ed., $4 ea., asst. colors, every mo."""
+    after, earlier = found.string[found.end() : found.end() + 16], before(found)
     if key == "ed":
-        return f"edition{stop}" if re.search(r"\d(?:st|nd|rd|th) \Z", before(found)) else None
-    return f"each{stop}" if re.search(r"\d \Z", before(found)) else None
+        return "edition" if re.search(r"\d(?:st|nd|rd|th) \Z", earlier) else None
+    if key == "ea":
+        return "each" if re.search(r"\d (?:[a-z]+ )?\Z", earlier) else None
+    if key == "incl" and re.match(r" ?$|[,)]", after):
+        return "included"
+    if key == "alt" and not re.match(r" [\d:]", after):
+        return "alternate"
+    if key == "asst" and re.match(r" [a-z]+s\b", after):
+        return "assorted"
+    if key in ("mo", "yr", "wk") and re.search(r"\b(?:every|each|per|a|last|next|this) \Z", earlier):
+        return FORMS[key]
+    return None
+
+
+NEEDS = {"ed": " by", "reg": r" [$€£]", "lit": r" \d"}
+"""What must follow some short forms, which are words too."""
+
+
+def in_full(found: Match, key: str) -> bool:
+    """Whether a short form is read in full where it stands."""
+    written, after = found["short"], found.string[found.end() : found.end() + 3]
+    if key in NAMES_ONLY or (key in GOES_ON and not re.match(r"[,:]? [\w(=#$€£'\"]|,", after)):
+        return False
+    if key in GOES_ON - CAPITALS and written[0].isupper() and written not in SHORT and not re.match(r" \d", after):
+        return False  # Max. is a name
+    if key == "co" and not re.search(r"(?:&|[A-Z][a-z]+|\b[Tt]he) \Z", before(found)):
+        return False
+    return key not in NEEDS or bool(re.match(NEEDS[key], after))
+
+
+def closes(found: Match) -> bool:
+    """Whether the full stop of a short form also ends a sentence."""
+    after = found.string[found.end() : found.end() + 24]
+    return not after.strip() or (after[0] == " " and starts_sentence(after[1:], rules_for("en")))
 
 
 def title(found: Match) -> str | None:
     """Before a name: Cpl. Jones, Fr. Brown; Sr. after one is Senior."""
     name = found["title"]
     follows = re.match(r" [A-Z]", found.string[found.end() : found.end() + 2])
+    if name in ("Pres", "Gov", "Sen") and re.match(r" [a-z]", found.string[found.end() : found.end() + 2]):
+        return english.TITLES[name]
     if name in ("Sec", "Br", "Sr", "Treas", "Rep", "Col", "Maj", "Hon", "Det", "Fr", "Pres", "Gen") and not follows:
         return None
     if name == "Sr" and re.search(r"[A-Z][a-z]+,? \Z", before(found)):
@@ -129,8 +187,12 @@ def numbered(found: Match) -> str | None:
     if found["stop"] is None and key not in WITHOUT_STOP:
         return None
     lettered = re.match(r"[A-Z]\b", found.string[found.end() : found.end() + 2])
-    if lettered and lettered[0] not in "IVX" and key not in ("apt", "bldg", "rm", "ste", "fig", "tab", "app", "sec"):
+    if lettered and lettered[0] not in "IVX" and key not in LETTERED:
         return None
+    if key == "col" and not lettered and not re.match(r"\d", found.string[found.end() :][:1]):
+        return None
+    if key == "ex" and (lettered or before(found).endswith("'s ")):
+        return like("exhibit ", word)
     if key in ("def", "lot", "cat", "ex", "app", "tab", "art", "v") and found["stop"] is None:
         return None
     if key == "c" and re.search(r"\d \Z", before(found)):
@@ -141,6 +203,64 @@ def numbered(found: Match) -> str | None:
         return None
     long = ALWAYS_SMALL.get(key) or like(NUMBERED[key], word)
     return f"{long} "
+
+
+def number_of(found: Match) -> str | None:
+    """Model no. XR-250."""
+    named = re.search(r"\b(?i:model|serial|part|item|order|ref|lot|job|case|catalog|product) \Z", before(found))
+    return "number" if named else None
+
+
+def per_thing(found: Match) -> str | None:
+    """10 cells/well; not 3 apples/oranges."""
+    counted = re.search(r"(?:\d|[⁰¹²³⁴⁵⁶⁷⁸⁹]) [a-z]{3,}s\Z", before(found))
+    several = re.match(r"[a-z]+s\b", found.string[found.end() :][:24])
+    return " per " if counted and not several else None
+
+
+MEDICAL = {"hx": "history", "dx": "diagnosis", "tx": "treatment", "sx": "symptoms"}
+
+
+def for_days(found: Match) -> str:
+    """x3 days, x 7 d: how long something is taken, or lasts."""
+    unit = PER.get(found["unit"].rstrip("s"), "day")
+    return f"for {cardinal(int(found['count']))} {plural(unit, found['count'])}"
+
+
+def per_time(found: Match) -> str | None:
+    """1 winner/day."""
+    return " per " if re.search(r"\d [a-z]+\Z", before(found)) else None
+
+
+def aged(found: Match) -> str:
+    """38 y/o: a year old before a noun, else years old."""
+    after = found.string[found.end() : found.end() + 6]
+    return "year old" if re.match(r" (?!and\b|with\b|who\b|but\b|or\b|is\b|when\b)[A-Za-z]", after) else "years old"
+
+
+TRADING = {
+    "d/b/a": "doing business as", "a/k/a": "also known as", "f/k/a": "formerly known as", "n/k/a": "now known as",
+}  # fmt: skip
+
+
+def rule_of_court(found: Match) -> str:
+    kind = {"Civ": "Civil Procedure", "Crim": "Criminal Procedure", "App": "Appellate Procedure", "Evid": "Evidence"}
+    return f"Federal Rule of {kind[re.findall('[A-Z][a-z]+', found[0])[-1]]}"
+
+
+def per_person(found: Match) -> str | None:
+    """€45 p.p."""
+    return "per person" if re.search(r"[$€£]\d[\d.,]* \Z", before(found)) else None
+
+
+def subsections(found: Match) -> str:
+    """4(b)(ii): four B two."""
+    said, level = [], 0
+    for part in re.findall(r"\w+", found[0]):
+        value = roman(part.upper()) if part.islower() and (len(part) > 1 or level) else None
+        said.append(cardinal(int(part)) if part.isdecimal() else cardinal(value) if value else part.upper())
+        level += 1
+    return f" {' '.join(said)} "
 
 
 def century(found: Match) -> str:
@@ -156,10 +276,17 @@ def chat(found: Match) -> str | None:
     """thx, btw, 2nite."""
     written = found[0]
     key = written.lower()
-    said = english.CHAT.get(key)
-    if said is None or (written.isupper() and key in ("def", "info", "bc", "ty")):
+    said = english.CHAT.get(key) or WITHOUT_VOWELS.get(key)
+    if key == "btw" and re.match(r" \d+ and \d", found.string[found.end() : found.end() + 10]):
+        return like("between", written)
+    if said is None or (
+        written[1:].lower() != written[1:]
+        and (not written.isupper() or key in english.NOT_IN_CAPITALS or key in WITHOUT_VOWELS)
+    ):
         return None
     if key in ("def", "prob", "thru", "tho", "info") and found.string[found.end() : found.end() + 1] == ".":
+        return None
+    if key in ("hr", "hrs", "mins", "secs", "wk", "wks", "sth") and found.string[: found.start()][-1:] == "/":
         return None
     return like(said, written)
 
@@ -170,6 +297,8 @@ def letters(found: Match) -> str | None:
 
 
 def slashed(found: Match) -> str | None:
+    if found[0] == "c/o" and re.search(r"(?:\b[Pp](?:t\.?|atient)|y/?\.?o\.?(?: [MF])?) \Z", before(found)):
+        return "complains of"
     return english.SHORT_WORDS.get(found[0]) or english.SHORT_WORDS.get(found[0].lower())
 
 
@@ -212,24 +341,59 @@ RULES: tuple[Rule, ...] = (
     Rule("a", rf"\b(?P<title>{'|'.join(NO_STOP)})(?= [A-Z])", title, words=tuple(t.lower() for t in NO_STOP)),
     Rule("a", r"(?<=(?:st|nd|rd|th)[ -])c\.(?=[ ,;)]|$)", century, words=("c",)),
     Rule("a", r"(?<![\w-])(?P<word>[A-Za-z]{1,5})(?:(?P<stop>\.) ?|(?P<space> ))(?=#?\d|[IVXLC]+\b|[A-Z]\b"
-         r"(?!\.)|\([0-9a-z]{1,3}\))",
+         r"(?!\. ?\S)|\([0-9a-z]{1,3}\))",
          numbered,
          words=tuple(NUMBERED)),
-    Rule("#№", r"#(?=\d+(?:[^\w#]|$|-))|№ ?(?=\d)", lambda found: "number "),
+    Rule("#№", r"#(?=\d+[A-Z]?(?:[^\w#]|$|-))|№ ?(?=\d)", lambda found: "number "),
     Rule("a", r"\bop\. ?cit\b\.?", lambda found: "op cit", words=("op",)),
     Rule("a", r"\bNo\.(?= №)", lambda found: "", words=("no",)),
-    Rule("§", r"§§? ?(?=\d)", lambda found: "section "),
+    Rule("§", r"§§? ?(?=\d)", lambda found: "sections " if found[0][1:2] == "§" else "section "),
+    Rule("a", r"\b[dafn]/[bk]/a\b", lambda found: TRADING[found[0]], words=("d", "a", "f", "n")),
+    Rule("a", r"\bFed\. R\. (?:Civ|Crim|App)\. P\.(?= \d|$)|\bFed\. R\. Evid\.(?= \d|$)",
+         rule_of_court, words=("fed",)),
+    Rule("a", r"\b[Ii]d\.(?= (?:at|¶|§)|,)", lambda found: found[0][:-1], words=("id",)),
+    Rule("a", r"\bnn?\. ?(?=\d)", lambda found: "note ", words=("n", "nn")),
+    Rule("a", r"\b[bd]\. ?(?=(?:1\d|20)\d\d\b)", lambda found: "born " if found[0][0] == "b" else "died ",
+         words=("b", "d")),
+    Rule("a", r"\brev\.?(?= [$€£+-]?\d)", lambda found: "revenue", words=("rev",)),
+    Rule("a", r"(?<=\d )p\.?p\.?(?!\w)", per_person, words=("p", "pp")),
+    Rule("a", r"\b[A-Z][a-zäöü]+str\.(?= ?\d)", lambda found: f"{found[0][:-4]}strasse"),
     Rule("a", r"(?<![\w/])(?:[A-Za-z]{1,3}/(?:[A-Za-z]{1,3})?)(?![\w/])", slashed,
          words=tuple({short.split("/")[0].lower() for short in english.SHORT_WORDS})),
-    Rule("a", rf"\b(?P<short>(?i:{ENTRIES}))\.", shortened, words=ALL_FORMS),
+    Rule("a", rf"\b(?P<short>(?i:{ENTRIES}))\.(?!\w)", shortened, words=ALL_FORMS),
+    Rule("a", r"\b[Hh]x(?= of\b)|\b[HDTS]x(?=:)",
+         lambda found: MEDICAL[found[0].lower()], words=("hx", "dx", "tx", "sx")),
+    Rule("a", r"(?<=\d )o/w\b", lambda found: "one way", words=("o",)),
+    Rule("a", r"\b[Nn]o\.(?= [A-Z]{2})", number_of, words=("no",)),
+    Rule("a", r"\bM[Kk]\.? ?(?=\d)", lambda found: "mark ", words=("mk",)),
+    Rule("a", r"\bp(?:Ka|Kb|KA|I)\b", lambda found: " ".join(found[0].upper()), words=("pka", "pkb", "pi")),
+    Rule("a", r"(?<=\d )pppn\b|(?<=\d)pppn\b", lambda found: "per person per night", words=("pppn",)),
+    Rule("a", r"(?<=\bby )COB\b|(?<=\bat )COB\b|\bPO(?= Box\b)|\bPO(?= box\b)", lambda found: " ".join(found[0]),
+         words=("cob", "po")),
+    Rule("a", r"\b(?:XX?S|S|M|X{0,2}L)-(?:M|X{1,3}L|L)\b", lambda found: found[0].replace("-", " to "),
+         words=("xs", "xxs", "s", "m", "l", "xl", "xxl")),
+    Rule("a", r"\bbus\.(?= (?:days?|hours?|hrs)\b)", lambda found: "business", words=("bus",)),
+    Rule("a", r"\b(?:Wt|Ht|Amt|Bal|Freq|Tot)(?=:)", lambda found: like(LABELS[found[0].lower()], found[0]),
+         words=tuple(LABELS)),
+    Rule("a", r"\bPub\. ?L\.(?= No)", lambda found: "Public Law", words=("pub",)),
+    Rule("a", r"(?<=[A-Za-z.] )vs?\.(?= [A-Z])", lambda found: "versus", words=("v", "vs")),
+    Rule("a", rf"\bPt\.?(?= (?:{'|'.join(map(re.escape, english.PATIENTS))})(?!\w))", lambda found: "Patient",
+         words=("pt",)),
+    Rule("a", r"\bb'fast\b", lambda found: "breakfast", words=("b",)),
+    Rule("a", r"(?<=\d )y/?o\b|(?<=\d)y/?o\b|(?<=\d )y\.o\.", aged, words=("y", "yo")),
+    Rule("a", r"(?<![\w.])(?!I\.)[A-Z]\.(?= [a-z])", lambda found: found[0][:-1]),
+    Rule("(", r"(?<=\d)(?:\((?:[a-zA-Z]|\d{1,2}|[ivx]{2,5})\)){1,5}", subsections),
+    Rule("a", r"(?:(?<=tab )|(?<=tabs )|(?<=mg )|(?<=mL )|(?<=ml )|(?<=caps )|(?<=PO )|(?<=IV ))(?:PO|BID|TID"
+         r"|QID|PRN|QHS)\b",
+         lambda found: " ".join(found[0]), words=("po", "bid", "tid", "qid", "prn", "qhs")),
     Rule("a", r"\bgov't\b", lambda found: "government", words=("gov",)),
     Rule("a", r"\b[Ii]nt'l\b", lambda found: like("international", found[0]), words=("int",)),
     Rule("a", r"\b[Nn]at'l\b", lambda found: like("national", found[0]), words=("nat",)),
     Rule("a", r"\bGov't\b", lambda found: "Government", words=("gov",)),
     Rule("a", r"\b(?:A\.?D|B\.?C|B\.?C\.?E|C\.?E)\b\.?(?=[ ,;)]|$)", era, words=("ad", "bc", "bce", "ce", "a", "b",
          "c")),
-    Rule("a0", r"(?<![\w'’-])[A-Za-z0-9]{2,8}(?![\w'’/@-]|\.\w)", chat,
-         words=tuple(re.match("[a-z]*", short)[0] for short in english.CHAT)),  # type: ignore[index]
+    Rule("a0", r"(?<![\w'’-])[A-Za-z0-9]{2,8}(?![\w/@-]|['’]\w|\.\w)", chat,
+         words=tuple(re.match("[a-z]*", short)[0] for short in (*english.CHAT, *WITHOUT_VOWELS))),  # type: ignore[index]
     Rule("a", r"(?<![\w.@/-])[a-z]{2,5}(?![\w@/'’]|\.\w)", letters, words=tuple(english.LETTERS)),
     Rule("a", r"\b(?P<name>[A-Za-z]+) (?P<roman>[ivxl]{2,7}|[vx](?=[.,;)]|$))\b", small_numeral,
          words=("scene", "page", "pages", "chapter", "act", "part", "book", "section", "canto", "appendix", "volume")),
@@ -243,7 +407,17 @@ RULES: tuple[Rule, ...] = (
     Rule("a", r"\bf/(?=\d)", lambda found: "f ", words=("f",)),
     Rule("a", r"\bWWI{1,2}\b", lambda found: f"World War {'one' if found[0] == 'WWI' else 'two'}", words=("wwi",
          "wwii")),
-    Rule("/", r"(?<=[a-z]s)/(?=(?:day|week|month|year|hour|minute|second|night|person)\b)", lambda found: " per "),
+    Rule("/", r"(?<=[a-z]s)/(?P<per>day|week|month|year|hour|minute|second|night|person|mL|ml|L|km|kg|hr|min|wk"
+         r"|mo|yr|sec)\b",
+         lambda found: f" per {PER[found['per']]}"),
+    Rule("a", r"(?<=[A-Za-z] )x ?(?P<count>\d{1,3}) ?(?P<unit>days?|weeks?|months?|years?|hours?|d(?=[.,;)]|$)"
+         r"|wks?|yrs?"
+         r"|mos?|hrs?)\b",
+         for_days),
+    Rule("/", r"(?<=[a-z]s)/(?=[a-z]{3,}\b)", per_thing),
+    Rule("/", r"(?<=[a-z])/(?=(?:day|week|month|year|hour|night)\b)", per_time),
+    Rule("0", r"(?<![\w.])(?P<count>\d{1,3})x/(?P<per>day|week|month|year|wk|mo|yr|hr|d)\b",
+         lambda found: f"{cardinal(int(found['count']))} times per {PER[found['per']]}", "a"),
     Rule("a", r"\b(?:YoY|QoQ|MoM|WoW)\b", lambda found: found[0].upper(), words=("yoy", "qoq", "mom", "wow")),
     Rule("/", r"(?<=[A-Z]{2})/(?=[A-Z]{2})|(?<=\b[A-Z])/(?=[A-Z]\b)", lambda found: " "),
     Rule("/", r"(?<=[°º][CF])/(?=\d)", lambda found: ", "),

@@ -69,7 +69,8 @@ def flag(found: Match) -> str:
 def called(found: Match) -> str:
     """f(x): f of x."""
     prime = " prime" if found["prime"] else ""
-    return f"{found['name']}{prime} of {found['of']}"
+    of = re.sub(r"([-−+])(\d)", lambda part: f" {'plus' if part[1] == '+' else 'minus'} {digits(part[2])}", found["of"])
+    return f"{found['name']}{prime} of {of}"
 
 
 def index_of(found: Match) -> str:
@@ -87,6 +88,16 @@ def star_code(found: Match) -> str:
     """*67 and #31#, as they are dialled."""
     names = {"*": "star", "#": "pound"}
     return " ".join(names.get(part) or digits(part) for part in re.findall(r"\d+|[*#]", found[0]))
+
+
+def her_number(found: Match) -> str | None:
+    """His # is 555-0147; not press #."""
+    named = around.word_before(found.string, found.start())
+    return (
+        "number"
+        if named in ("his", "her", "my", "your", "ur", "our", "their", "the", "phone", "cell", "what")
+        else None
+    )
 
 
 def stars(found: Match) -> str:
@@ -125,6 +136,8 @@ RULES: tuple[Rule, ...] = (
     Rule("&|!=><-+*/:", rf" ?(?:{CODE_SIGN.pattern})(?=[\s\w($'\"]|$) ?", operator),
     Rule(" ", r" (?:&&|\|\||!==?|===?|>=|<=|<?->|=>|<-|[+*/:-]=|\|)(?= )", operator),
     Rule("+-", r"(?<=\b[a-z])(?:\+\+|--)(?!\w)", twice),
+    Rule("!", r"(?<=[&|(=] )!(?=[a-z])", lambda found: "not "),
+    Rule("#", r"(?<=[a-z] )#(?=[.,?!]|$| (?:is|was|for|in|and|please|pls|so|or)\b)", her_number),
     Rule("#", r"(?<=[a-z] )# (?=[A-Z\d])", lambda found: "number "),
     Rule(" ", r"(?<=[a-z]) > (?=[A-Z][a-z])", lambda found: ", "),
     Rule("#", r"#{1,6} (?=of\b)", lambda found: "number "),
@@ -137,10 +150,12 @@ RULES: tuple[Rule, ...] = (
                      "option")),
     Rule("-", r"(?<!\S)(?P<dashes>--)(?P<name>[A-Za-z][\w-]{0,40})", flag),
     Rule("-", r"(?:(?<=[a-z] )|(?<=[a-z]\d )|\A)(?P<dashes>-)(?P<name>[A-Za-z]{1,3})(?=[\s,.]|$)", flag),
-    Rule("a", r"(?<!\w)(?P<name>[a-zA-Z])(?P<prime>['’′])?\((?P<of>[a-z])\)", called),
+    Rule("a", r"(?<!\w)(?P<name>[a-zA-Z])(?P<prime>['’′])?\((?P<of>[a-z](?:[-−+]\d)?)\)", called),
+    Rule("*", r"(?<=SELECT )\*|(?<=COUNT\()\*", lambda found: "star"),
     Rule("a", r"(?<!\w)(?P<name>[a-zA-Z])(?P<prime>['’′])\((?P<of>[a-z])\)", called),
     Rule("♯♭♮", r"(?<=\b[A-Ga-g])[♯♭♮]", lambda found: {"♯": " sharp", "♭": " flat", "♮": " natural"}[found[0]]),
-    Rule("★☆⭐*", r"(?<=\d)[★☆⭐]|(?<=\d)\*(?= [a-z])", stars),
+    Rule("★☆⭐*", r"(?<=\d)[★☆⭐]|(?<=\d)\*(?= [A-Za-z])", stars),
+    Rule(" ", r"(?<=['\"″′] [HWDLhwdl]) [x×] (?=\d)", lambda found: " by "),
     Rule("$", r"\$(?!\d|\.\d)", dollar),
     Rule("¶", r"¶¶? ?(?=\d)", lambda found: "paragraph "),
     Rule("a", r"(?<!\w)(?P<name>[a-z])\[(?P<index>\w{1,3})\]", index_of),

@@ -25,7 +25,9 @@ UNITS = {
     "Mt": "megaton", "Da": "dalton", "kDa": "kilodalton",
     # things that are counted
     "doz": "dozen", "pc": "piece", "pcs": "piece", "pkg": "package", "pkgs": "package", "pr": "pair", "ct": "count",
-    "bps": "basis point", "bp": "basis point", "ppl": "person", "pg": "page",
+    "pk": "pack", "pks": "pack", "pkt": "packet", "pkts": "packet", "bbl": "barrel", "bbls": "barrel",
+    "req": "request", "reqs": "request", "reb": "rebound", "ast": "assist", "stl": "steal", "bps": "basis point",
+    "bp": "basis point", "ppl": "person", "pg": "page",
     # time
     "ms": "millisecond", "µs": "microsecond", "μs": "microsecond", "ns": "nanosecond", "hrs": "hour", "hr": "hour",
     "h": "hour", "mins": "minute", "min": "minute", "secs": "second", "sec": "second", "s": "second",
@@ -48,6 +50,8 @@ UNITS = {
     "kJ": "kilojoule", "J": "joule", "kcal": "kilocalorie", "cal": "calorie", "hp": "horsepower", "N": "newton",
     "hPa": "hectopascal", "kPa": "kilopascal", "Pa": "pascal", "psi": "pound per square inch", "mbar": "millibar",
     "bar": "bar", "mol": "mole", "mmol": "millimole", "µmol": "micromole", "μmol": "micromole", "nmol": "nanomole",
+    "mM": "millimolar", "µM": "micromolar", "μM": "micromolar", "nM": "nanomolar", "msec": "millisecond",
+    "mSv": "millisievert", "lx": "lux", "sqm": "square meter",
     "mmHg": "millimeter of mercury", "mEq": "milliequivalent", "IU": "international unit", "µF": "microfarad",
     "μF": "microfarad",
     "nF": "nanofarad", "pF": "picofarad", "mH": "millihenry", "µA": "microamp", "μA": "microamp", "µV": "microvolt",
@@ -68,7 +72,11 @@ PER = {
     "week": "week", "minute": "minute", "second": "second", "person": "person", "user": "user", "night": "night",
     "seat": "seat", "unit": "unit", "piece": "piece", "pc": "piece", "item": "item", "page": "page", "word": "word",
     "head": "head", "child": "child", "student": "student", "liter": "liter", "litre": "litre", "gallon": "gallon",
-    "share": "share", "token": "token", "call": "call", "request": "request",
+    "share": "share", "token": "token", "call": "call", "request": "request", "box": "box", "bag": "bag", "can": "can",
+    "pack": "pack", "trip": "trip", "class": "class", "session": "session", "visit": "visit", "car": "car",
+    "ticket": "ticket", "room": "room", "grp": "group", "team": "team", "game": "game", "side": "side",
+    "group": "group",
+    "barrel": "barrel", "pound": "pound", "ounce": "ounce", "mile": "mile", "wk": "week", "yr": "year",
 }  # fmt: skip
 
 MONEY = {
@@ -100,7 +108,7 @@ LARGE = {
 
 SAME_IN_PLURAL = {
     "yen", "hertz", "kilohertz", "megahertz", "gigahertz", "terahertz", "horsepower", "yuan", "won", "dong", "baht",
-    "dozen", "rand", "bitcoin", "ether", "naira", "count",
+    "dozen", "rand", "bitcoin", "millimolar", "micromolar", "nanomolar", "lux", "ether", "naira", "count",
 }  # fmt: skip
 IRREGULAR = {
     "foot": "feet", "inch": "inches", "penny": "pence", "paisa": "paise", "real": "reais", "krona": "kronor",
