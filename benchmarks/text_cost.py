@@ -39,10 +39,9 @@ PATTERNS = (
 LONGEST = 110
 
 CHILD = """
-import json, sys, time
-from types import SimpleNamespace
-from omnitts_cli.text.inputs import TextOptions, pieces_of_text
-from omnitts_cli.text.reading import reader, readings
+import json, time
+from types import SimpleNamespace; from omnitts_cli.text.inputs import TextOptions, pieces_of_text
+import sys; from omnitts_cli.text.reading import reader, readings
 
 sentences, patterns, longest = json.loads(sys.argv[1])
 read = reader(None, "en", SimpleNamespace(plain_letters=True))

@@ -25,10 +25,9 @@ PROSE = re.compile(r"[A-Za-z][a-z]+ [a-z]+ [a-z]+")
 LONGEST_FILE = 2_000_000
 
 CHILD = """
-import json, sys
-from types import SimpleNamespace
-from omnitts_cli.text.inputs import pieces_of_text
-from omnitts_cli.text.reading import reader, readings
+import json
+from types import SimpleNamespace; from omnitts_cli.text.inputs import pieces_of_text
+import sys; from omnitts_cli.text.reading import reader, readings
 
 read = reader(None, "en", SimpleNamespace(plain_letters=True))
 

@@ -30,7 +30,7 @@ LAST_LETTERS = re.compile(r"[^\W\d_]+\Z")
 AFTER_FIGURE = re.compile(r"\d[ -]?(?:in|c|t|T|g|l|L|m|h|d)\Z")
 NO_VOWEL = re.compile("[b-df-hj-np-tv-xz]{2,5}")
 EXCLAIMED = frozenset("hmm mm shh psst brr thx pls brb ttyl tbh smh rn btw tmrw".split())
-"""Words without a vowel that are no short forms."""
+"""Words without a vowel that are not short for another."""
 LOOK_BACK = 40
 
 

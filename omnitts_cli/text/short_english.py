@@ -1,5 +1,5 @@
-"""English short forms that are no words themselves, and what they stand for: the splitter knows that they end no
-sentence before a small letter or a digit, and the reader says them in full."""
+"""English short forms, none of them a word itself, and what they stand for: the splitter knows that a sentence goes on
+behind them before a small letter or a digit, and the reader says them in full."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ CAPITALS = {"arr", "dep", "eff", "temp", "est", *SHORT_ENGLISH} - {
     "mo",
     "reg",
 }
-"""Read also with a capital before a word, as they are no names: Eff. Jan. 1."""
+"""Read also with a capital before a word, as nobody is called so: Eff. Jan. 1."""
 LABELS = {"wt": "weight", "ht": "height", "amt": "amount", "bal": "balance", "freq": "frequency", "tot": "total"}
 """Read without a full stop before a colon."""
 NUMBERED = {
