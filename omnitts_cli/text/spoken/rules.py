@@ -19,6 +19,8 @@ Read = Callable[[Match], Said]
 DIGIT, LETTER = "0", "a"
 """Stand for any digit and any letter in `Rule.starts` and `Rule.then`."""
 END = "\n"
+PLAIN = "="
+"""Before a word of a rule that stands as any other word would: only the rules that name it can read it."""
 FIRST_DIGITS = re.compile(r"\d{1,40}")
 FIRST_WORD = re.compile(r"[A-Za-z]{1,40}")
 PLAIN_AFTER = re.compile(r"[ ,;!?)\"]|[.:](?:[ \"')](?!\d)|\Z)|\Z")
@@ -76,9 +78,10 @@ class Rules:
             key += (after if after in "-/:., '" else kind_of(after)) if after else END
         elif kind == LETTER and (found := FIRST_WORD.match(text, place)):
             word = found[0].lower()
+            plain = (found[0][1:].islower() or found[0] == word) and PLAIN_AFTER.match(text, found.end())
             if word in self.words:
-                key = word if len(word) > 1 else f"{LETTER} {word}"
-            elif (found[0][1:].islower() or found[0] == word) and PLAIN_AFTER.match(text, found.end()):
+                key = f"{PLAIN if plain else ''}{word if len(word) > 1 else f'{LETTER} {word}'}"
+            elif plain:
                 return ()
         known = self._beginning.get(key)
         if known is None:
@@ -90,7 +93,8 @@ def begins(rule: Rule, kind: str, key: str) -> bool:
     if kind not in rule.starts:
         return False
     if kind == LETTER:
-        return not rule.words or key.removeprefix(f"{LETTER} ") in rule.words
+        word = key.removeprefix(PLAIN)
+        return word.removeprefix(f"{LETTER} ") in rule.words or (word == key and not rule.words)
     return kind != DIGIT or not rule.then or key[1] in rule.then
 
 
