@@ -304,7 +304,17 @@ class TTS:
         who = self._voice_for(voice)
         live = isinstance(script, Fed)
         asked = "auto" if live and speech.language == "detect" else speech.language  # no text yet to detect it from
-        language, code = voices.language_of(asked, script, model, report)
+        foreign = voices.Foreign(model, report)
+        language, code = voices.language_of(asked, script, model, report, foreign)
+        read = reader(
+            text.normalize,
+            code,
+            model,
+            certain=speech.language in LANGUAGES,
+            parts=live,
+            unreadable=text.unreadable,
+            tell=report,
+        )
         speech = speech if ignore_end else self._possible(speech, report)
         seed = speech.seed if speech.seed is not None else who.seed
         given: dict[str, Any] = {"ahead": self.engine.plan.slots + AHEAD, **more}
@@ -319,15 +329,7 @@ class TTS:
             safe=safe if speech.safe is None else speech.safe,
             longest=None if text.split == "none" else model.longest_piece,
             spoken_well=model.longest_piece,
-            read=reader(
-                text.normalize,
-                code,
-                model,
-                certain=speech.language in LANGUAGES,
-                parts=live,
-                unreadable=text.unreadable,
-                tell=report,
-            ),
+            read=read if speech.language in LANGUAGES else foreign.watched(read),
             **given,
         )
         if live:

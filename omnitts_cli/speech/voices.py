@@ -19,8 +19,11 @@ from omnitts_cli.voices import Cloned, Designed, Named
 if TYPE_CHECKING:
     from omnitts_cli.models.roles import SpeechModel
     from omnitts_cli.speech.script import Script
+    from omnitts_cli.text.reading import Read
 
 POLL_S = 0.25
+SURE_WORDS = 4
+"""A shorter text says too little about its language."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -173,8 +176,40 @@ def check_match(voice: Voice, cloned: Cloned, model: SpeechModel) -> None:
         )
 
 
+class Foreign:
+    """Tells, once a language, that a model of plain letters reads a text in another language as its own."""
+
+    def __init__(self, model: SpeechModel, tell: Callable[[Notice], None]) -> None:
+        self._model, self._tell = model, tell
+        self._told: set[str] = set()
+
+    def told(self, code: str) -> bool:
+        """Whether the language of this code is such a one. The notice goes out the first time."""
+        if not self._model.plain_letters or LANGUAGES[code] in self._model.languages:
+            return False
+        if code not in self._told:
+            self._told.add(code)
+            only = ", ".join(map(str.title, self._model.languages))
+            what = f"the text looks like {LANGUAGES[code].title()}; {self._model.name} reads it as {only}"
+            self._tell(Notice(what, hint="-m 0.6b   or   -m 1.7b"))
+        return True
+
+    def watched(self, read: Read | None) -> Read | None:
+        """The same reader; it looks at the language of each text first, as a pipe may turn to another one."""
+        if read is None or not self._model.plain_letters:
+            return read
+
+        def watching(text: str) -> str:
+            guess = detect(text) if text.count(" ") >= SURE_WORDS - 1 and not text.isupper() else None
+            if guess is not None and guess.language is not None and guess.confidence >= CERTAIN:
+                self.told(guess.language)
+            return read(text)
+
+        return watching
+
+
 def language_of(
-    code: str, script: Script, model: SpeechModel, tell: Callable[[Notice], None]
+    code: str, script: Script, model: SpeechModel, tell: Callable[[Notice], None], foreign: Foreign | None = None
 ) -> tuple[str | None, str | None]:
     """The model's name for the language, or None to let the model choose; and the code of the text's language.
 
@@ -185,10 +220,7 @@ def language_of(
         seen = looks_like(script, tell, patient=code == "detect")
         if seen is None:
             return None, None
-        if code == "auto" and model.plain_letters and LANGUAGES[seen] not in model.languages:
-            only = ", ".join(map(str.title, model.languages))
-            what = f"the text looks like {LANGUAGES[seen].title()}; {model.name} reads it as {only}"
-            tell(Notice(what, hint="-m 0.6b   or   -m 1.7b"))
+        if code == "auto" and (foreign or Foreign(model, tell)).told(seen):
             return None, None
         refuse_foreign(LANGUAGES[seen], model, detected=True)
         return (LANGUAGES[seen] if code == "detect" else None), seen

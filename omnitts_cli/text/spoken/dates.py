@@ -301,7 +301,7 @@ RULES: tuple[Rule, ...] = (
     Rule("a", r"\b(?P<day>Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat)\.(?=[ ,])", lambda found: weekday(found["day"]),
          words=DAY_WORDS),
     Rule("a", rf"\b(?P<day>{SHORT_DAY})\b\.?(?!['’-])", weekday_alone, words=DAY_WORDS),
-    Rule("0", r"(?<![\d:.])(?P<hour>1[0-2]|0?[1-9]):(?P<minute>[0-5]\d)(?P<half>[ap])(?!\w)", dotted_clock, ":"),
+    Rule("0", r"(?<![\d:.])(?P<hour>1[0-2]|0?[1-9]):(?P<minute>[0-5]\d)(?P<half>[ap])(?![\w.])", dotted_clock, ":"),
     Rule("0", rf"(?<![\d:.])(?P<hour>{HOUR}):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?"
          rf"(?![\d:]|\.\d)(?:{HALF}| ?h(?:rs)?\b)?", clock, ":"),
     Rule("0", rf"(?<![\d:.])(?P<hour>1[0-2]|[1-9])\.(?P<minute>[0-5]\d){HALF}", dotted_clock, "."),

@@ -132,6 +132,8 @@ CHAT = pairs_of(
     "b'fast=breakfast avg=average acct=account approx=approximately amt=amount intl=international "
     "clsd=closed"
 )
+SMALL_ONLY = words("smth sth ur ily hbu wbu hru")
+"""Forms of chat that may be names with a capital."""
 NOT_IN_CAPITALS = words("def info bc ty yw jk ily sth")
 """Forms of chat that are letters when they are written in capitals."""
 LETTERS = words(

@@ -279,6 +279,8 @@ def chat(found: Match) -> str | None:
     said = english.CHAT.get(key) or WITHOUT_VOWELS.get(key)
     if key == "btw" and re.match(r" \d+ and \d", found.string[found.end() : found.end() + 10]):
         return like("between", written)
+    if key in english.SMALL_ONLY and written != key:
+        return None  # Smth St
     if said is None or (
         written[1:].lower() != written[1:]
         and (not written.isupper() or key in english.NOT_IN_CAPITALS or key in WITHOUT_VOWELS)
