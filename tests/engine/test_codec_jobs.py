@@ -11,10 +11,13 @@ import torch
 from engine_kit import plan_of
 
 from omnitts_cli.devices.cpu import CPUDevice
+from omnitts_cli.devices.workers import WorkerFetch
+from omnitts_cli.engine import codec_jobs
 from omnitts_cli.engine.codec_jobs import FEW, MOST, RUNNING_PER_END, SOME, CodecJobs
 from omnitts_cli.engine.frame import StepContext
 from omnitts_cli.engine.meter import RequestMeter
 from omnitts_cli.engine.slots import Record, SlotTable, State, Stop
+from omnitts_cli.kernels import cpu
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.request import Request
 
@@ -50,6 +53,37 @@ def test_the_first_chunk_is_one_frame(jobs: CodecJobs, context: StepContext) -> 
         assert one.sound.shape == (context.model.facts.samples_per_frame,)
         assert np.array_equal(one.codes, context.table.codes[index, :1])
     assert [one.decoding for one in slots] == [1, 0, 1] and [one.jobs for one in slots] == [0, 0, 0]
+
+
+@pytest.mark.parametrize(("precision", "halves"), [("q8", True), ("float32", False)])
+def test_float16_storage_goes_with_a_model_in_8_bits(
+    precision: str, halves: bool, context: StepContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, plain = list[bool](), codec_jobs.slot_decoder
+    monkeypatch.setattr(codec_jobs, "slot_decoder", lambda *about: asked.append(about[-1]) or plain(*about))
+    monkeypatch.setattr(SpeechModel, "precision", precision)
+    CodecJobs(context, context.device.stream())
+    assert asked == [halves]
+
+
+def test_a_decoder_with_threads_of_its_own_runs_between_the_frames(
+    context: StepContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A small one runs beside them; the sound is the same."""
+    if (ops := cpu.native()) is None:
+        pytest.skip("the library of the CPU was not compiled")
+    context = replace(context, model=replace(context.model, ops=ops), device=CPUDevice(1, cores=2))
+    decoded = list[str]()
+    for small in (1000, 64 << 20):
+        monkeypatch.setattr("omnitts_cli.kernels.cpu.decoder.SMALL", small)
+        monkeypatch.setattr("omnitts_cli.kernels.cpu.decoder.threads", lambda: 2)
+        jobs = CodecJobs(context, context.device.stream())
+        jobs.clear(range(6))
+        jobs.launch([record(0, 5)])
+        assert isinstance(jobs._jobs[0].fetch, WorkerFetch) == (small > 1000)
+        (one,) = jobs.collect(wait=True)
+        decoded.append(one.sound.tobytes().hex())
+    assert decoded[0] == decoded[1]
 
 
 def test_only_a_few_jobs_are_queued(jobs: CodecJobs) -> None:
