@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import warm
 from command import Omnitts
 from patience import LONG_S
 from speech_server import Plan, SpeechServer
@@ -259,14 +260,14 @@ def test_a_bar_on_a_terminal_and_only_there(home: Path) -> None:
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=slave, env=environment)
+    process = warm.Process(command, stdout=subprocess.PIPE, stderr=slave, env=environment)
     os.close(slave)
     screen = read_all(master)
     out = process.communicate()[0]
     assert process.returncode == 0, screen
     assert b"bench" in screen and b"req" in screen and b"\r" in screen
     assert b"\r" not in out
-    plain = subprocess.run(command, capture_output=True, check=False)
+    plain = warm.run(command, capture_output=True)
     assert b"\r" not in plain.stderr
 
 
@@ -291,7 +292,7 @@ def test_progress_for_programs(omnitts: Omnitts) -> None:
 
 def test_an_interrupt_ends_it_at_once(home: Path) -> None:
     command = [sys.executable, "-m", "omnitts_cli", *TOY, "-c", "2", "--duration", "600", "--progress", "json"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = warm.Process(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stderr is not None
     assert b"progress" in process.stderr.readline()
     process.send_signal(signal.SIGINT)

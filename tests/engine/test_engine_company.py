@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 
 from omnitts_cli.kernels import cpu
 
@@ -56,7 +56,7 @@ def test_the_same_alone_in_a_batch_and_in_another_process(
     (kept := tmp_path / "company.jsonl").write_text(json.dumps(rows[0]) + "\n")
     other = "--levels", "3", "--passes", "0", "--chunk", "4", "--against", str(kept)
     command = [sys.executable, str(BENCHMARKS / "company.py"), *MINIATURE, *other]
-    again = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    again = json.loads(warm.run(command, capture_output=True, text=True).stdout)
     assert again["codes_sha256_as_before"] and again["samples_sha256_as_before"]
     kept.write_text(json.dumps(rows[0] | {"samples_sha256": "0"}) + "\n")
     code, (row,) = run(*other)

@@ -356,7 +356,7 @@ def test_a_program_gets_the_errors_of_a_server(url: StandIn) -> None:
 # -- the real server
 
 
-@pytest.mark.parametrize("number", [0, 4, 6, 8])
+@pytest.mark.parametrize("number", [*(pytest.param(n, marks=pytest.mark.slow) for n in (0, 4)), 6, 8])
 def test_the_real_server_speaks_the_same(omnitts: Omnitts, clip: Path, number: int) -> None:
     import serving
 

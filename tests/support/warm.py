@@ -12,6 +12,7 @@ import importlib
 import os
 import pickle
 import runpy
+import shlex
 import signal
 import socket
 import subprocess
@@ -30,11 +31,16 @@ _lock, _links = threading.Lock(), list[socket.socket]()
 class Process(subprocess.Popen[Any]):
     """`subprocess.Popen([sys.executable, "-m", MODULE or "-c", CODE or SCRIPT, ...])` as a fork of the warm process.
 
-    A child of this process like any other. Pipes, `env`, `cwd`, `pass_fds` and `start_new_session` are as usual.
+    A child of this process like any other; elsewhere than on Linux, a new interpreter. Pipes, `env`, `cwd`, `pass_fds`
+    and `start_new_session` are as usual.
     """
 
     def _execute_child(self, args: Any, executable: Any, preexec_fn: Any, close_fds: Any, pass_fds: Any, cwd: Any,
                        env: Any, startupinfo: Any, creationflags: Any, shell: Any, *rest: Any) -> None:  # fmt: skip
+        if sys.platform != "linux":
+            how = (executable, preexec_fn, close_fds, pass_fds, cwd, env, startupinfo, creationflags, shell)
+            super()._execute_child(args, *how, *rest)  # type: ignore[misc]
+            return
         assert args[0] == sys.executable and not shell and preexec_fn is None
         pipes = rest[:6]
         streams = [given if given >= 0 else own for own, given in enumerate((pipes[0], pipes[3], pipes[5]))]
@@ -77,6 +83,11 @@ sys.exit(int(link.recv(100)))
 @contextlib.contextmanager
 def program(path: Path, *beginning: str) -> Iterator[None]:
     """A program at `path`, for shells: `beginning` with the words after its name, as a warm process."""
+    if sys.platform != "linux":
+        path.write_text(f'#!/bin/sh\nexec {shlex.join(beginning)} "$@"\n')
+        path.chmod(0o755)
+        yield
+        return
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
         listening.bind(f"\0{path}"[:100] + f" {os.getpid()}")  # of no file system: a path may be too long
         listening.listen()

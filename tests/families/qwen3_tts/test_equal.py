@@ -32,8 +32,17 @@ TABLES = [pytest.param(plain.OPS, id="plain"), pytest.param(cpu.OPS, id="cpu")]
 TABLES += [pytest.param(ops, id="native") for ops in [cpu.native()] if ops]
 
 
-@pytest.mark.parametrize("ops", TABLES)
-@pytest.mark.parametrize("name", [name for name in CASES if not name.endswith("sampled")])
+BATCHES = "/batch_"  # several requests, one by one: with the plain operations the single ones are enough
+SPOKEN = [
+    pytest.param(name, *table.values, id=f"{name}-{table.id}", marks=[pytest.mark.slow] * slow)
+    for name in CASES
+    if not name.endswith("sampled")
+    for table in TABLES
+    for slow in [table.id == "plain" and BATCHES in name]
+]
+
+
+@pytest.mark.parametrize(("name", "ops"), SPOKEN)
 def test_free_running_frames_and_their_sound(name: str, ops: Ops) -> None:
     golden, model = case(name), tiny_model(name.split("/")[0], ops)
     most = golden.meta["arguments"]["max_new_tokens"] - 1  # the official package never speaks its last token
