@@ -10,7 +10,7 @@ from languages import LANGUAGES, rows, sounded, wrong_words
 
 from omnitts_cli.text.european.sentence import phonemes
 
-LEAST = {"es": 0.996, "fr": 0.955, "it": 0.985, "pt": 0.979}
+LEAST = {"es": 0.996, "fr": 0.955, "it": 0.985, "pt": 0.986}
 """The share of words that are read as espeak-ng reads them, stress and all. May only rise."""
 
 

@@ -6,7 +6,7 @@ from functools import partial
 
 from omnitts_cli.text.spoken.european.figures import SPACES, cardinal, counted
 from omnitts_cli.text.spoken.european.quantities import GAP, any_of, word_before
-from omnitts_cli.text.spoken.european.table import Noun, Table
+from omnitts_cli.text.spoken.european.table import Noun, Table, changed
 from omnitts_cli.text.spoken.rules import Match, Rule, Said
 
 DAY, MONTH, HOUR, MINUTE = r"(?:3[01]|[12]\d|0?[1-9])", r"(?:1[0-2]|0?[1-9])", r"(?:2[0-4]|[01]?\d)", r"[0-5]\d"
@@ -46,7 +46,7 @@ def day_and_month(table: Table, found: Match) -> str:
 def number_of(table: Table, count: int, noun: Noun) -> str:
     """The number and its noun."""
     name = noun.one if count == 1 or count < table.counting.singular_below else noun.many
-    return f"{counted(table, count, name, noun.feminine)} {name}"
+    return changed(f"{counted(table, count, name, noun.feminine)} {name}", table.elision)
 
 
 def clock(table: Table, found: Match) -> Said:

@@ -105,11 +105,10 @@ THINGS = Things(
         "ha=hectare,hectares h=heure,heures,f min=minute,minutes,f mn=minute,minutes,f s=seconde,secondes,f "
         "ms=milliseconde,millisecondes,f °C=degré,degrés ºC=degré,degrés °F=degré_Fahrenheit,degrés_Fahrenheit "
         "°_C=degré,degrés °=degré,degrés kW=kilowatt,kilowatts W=watt,watts kWh=kilowattheure,kilowattheures "
-        "MW=mégawatt,mégawatts "
-        "V=volt,volts Hz=hertz,hertz kHz=kilohertz,kilohertz MHz=mégahertz,mégahertz GHz=gigahertz,gigahertz "
-        "Ko=kilooctet,kilooctets Mo=mégaoctet,mégaoctets Go=gigaoctet,gigaoctets To=téraoctet,téraoctets "
-        "MB=mégaoctet,mégaoctets GB=gigaoctet,gigaoctets kcal=kilocalorie,kilocalories,f ch=cheval,chevaux "
-        "dB=décibel,décibels"
+        "MW=mégawatt,mégawatts V=volt,volts Hz=hertz,hertz kHz=kilohertz,kilohertz MHz=mégahertz,mégahertz "
+        "GHz=gigahertz,gigahertz Ko=kilooctet,kilooctets Mo=mégaoctet,mégaoctets Go=gigaoctet,gigaoctets "
+        "To=téraoctet,téraoctets MB=mégaoctet,mégaoctets GB=gigaoctet,gigaoctets kcal=kilocalorie,kilocalories,f "
+        "ch=cheval,chevaux dB=décibel,décibels"
     ),
     per="par",
     per_units=pairs("h=heure s=seconde min=minute jour=jour kg=kilo l=litre m=mètre"),
@@ -126,8 +125,8 @@ THINGS = Things(
     signs={"&": "et", "+": "plus", "=": "égale", "×": "fois", "@": "arobase", "<": "inférieur à", ">": "supérieur à"},
     before_names=pairs(
         "M.=monsieur MM.=messieurs Mme=madame Mmes=mesdames Mlle=mademoiselle Mlles=mesdemoiselles Mme.=madame "
-        "Mlle.=mademoiselle Dr=docteur Dr.=docteur Drs=docteurs Pr=professeur Pr.=professeur Me=maître Mgr=monseigneur "
-        "St=saint Ste=sainte bd=boulevard bd.=boulevard boul.=boulevard av.=avenue pl.=place"
+        "Mlle.=mademoiselle Dr=docteur Dr.=docteur Drs=docteurs Pr=professeur Pr.=professeur Me=maître "
+        "Mgr=monseigneur St=saint Ste=sainte bd=boulevard bd.=boulevard boul.=boulevard av.=avenue pl.=place"
     ),
     before_figures=pairs(
         "n°=numéro nº=numéro no.=numéro p.=page pp.=pages art.=article chap.=chapitre fig.=figure vol.=volume t.=tome "
@@ -157,9 +156,8 @@ TABLE = Table(
     r"|silences?|incendies?|génies?|parapluies?|signes?|territoires?|laboratoires?|codes?|épisodes?|grades?|stades?)$",
     no_noun=frozenset(words(
         "et ou de du des à au aux en dans sur sous avec sans pour par le la les un une que qui se ne pas est sont "
-        "était "
-        "a ont il elle ils elles on ce cette ces son sa ses mais où donc si plus moins virgule dont entre chez avant "
-        "après depuis pendant jusque vers"
+        "était a ont il elle ils elles on ce cette ces son sa ses mais où donc si plus moins virgule dont entre chez "
+        "avant après depuis pendant jusque vers"
     )),
     elision=((r"\bde (?=[aeiouhéèêâîœ])", "d'"),),
 )  # fmt: skip

@@ -106,12 +106,11 @@ THINGS = Things(
         "ml=millilitro,millilitri mL=millilitro,millilitri cl=centilitro,centilitri dl=decilitro,decilitri "
         "ha=ettaro,ettari h=ora,ore,f min=minuto,minuti s=secondo,secondi sec=secondo,secondi "
         "ms=millisecondo,millisecondi °C=grado,gradi ºC=grado,gradi °F=grado_Fahrenheit,gradi_Fahrenheit "
-        "°_C=grado,gradi °=grado,gradi "
-        "kW=kilowatt,kilowatt W=watt,watt kWh=kilowattora,kilowattora MW=megawatt,megawatt V=volt,volt Hz=hertz,hertz "
-        "kHz=kilohertz,kilohertz MHz=megahertz,megahertz GHz=gigahertz,gigahertz KB=kilobyte,kilobyte "
-        "MB=megabyte,megabyte GB=gigabyte,gigabyte TB=terabyte,terabyte kcal=chilocaloria,chilocalorie,f "
-        "CV=cavallo,cavalli dB=decibel,decibel mln=milione,milioni mld=miliardo,miliardi "
-        "mq=metro_quadrato,metri_quadrati"
+        "°_C=grado,gradi °=grado,gradi kW=kilowatt,kilowatt W=watt,watt kWh=kilowattora,kilowattora "
+        "MW=megawatt,megawatt V=volt,volt Hz=hertz,hertz kHz=kilohertz,kilohertz MHz=megahertz,megahertz "
+        "GHz=gigahertz,gigahertz KB=kilobyte,kilobyte MB=megabyte,megabyte GB=gigabyte,gigabyte TB=terabyte,terabyte "
+        "kcal=chilocaloria,chilocalorie,f CV=cavallo,cavalli dB=decibel,decibel mln=milione,milioni "
+        "mld=miliardo,miliardi mq=metro_quadrato,metri_quadrati"
     ),
     per="al",
     per_units=pairs("h=ora s=secondo min=minuto giorno=giorno kg=chilo l=litro m=metro"),
@@ -130,8 +129,7 @@ THINGS = Things(
         "Sig.=signor Sig.ra=signora Sig.na=signorina Sigg.=signori Dott.=dottor Dott.ssa=dottoressa Dr.=dottor "
         "Dr.ssa=dottoressa Prof.=professor Prof.ssa=professoressa Ing.=ingegner Avv.=avvocato Arch.=architetto "
         "Geom.=geometra Rag.=ragionier On.=onorevole Sen.=senatore Gen.=generale Mons.=monsignor V.le=viale "
-        "P.za=piazza "
-        "P.zza=piazza C.so=corso V.=via"
+        "P.za=piazza P.zza=piazza C.so=corso V.=via"
     ),
     before_figures=pairs(
         "n.=numero n°=numero nº=numero nr.=numero num.=numero pag.=pagina pagg.=pagine p.=pagina pp.=pagine "
@@ -159,10 +157,9 @@ TABLE = Table(
     r"|medici|amici|nemici|dici|uffici|edifici|sacrifici|codice|pollice|vertice|indice)$",
     no_noun=frozenset(words(
         "e ed o di del della dei degli delle dello a al alla ai agli alle in nel nella con per da dal dalla su sul "
-        "sulla "
-        "tra fra il lo la i gli le un uno una che chi si non ma se più meno è sono era ha hanno come quando dove anche "
-        "virgola ogni"
+        "sulla tra fra il lo la i gli le un uno una che chi si non ma se più meno è sono era ha hanno come quando "
+        "dove anche virgola ogni"
     )),
     elision=((r"\bchilometr(o|i) al ora\b", r"chilometr\1 orari"), (r"\borari\b(?<=chilometro orari)", "orario"),
-             (r"\bal ora\b", "all'ora")),
+             (r"\bal ora\b", "all'ora"), (r"\bun' (?=\w)", "un'")),
 )  # fmt: skip

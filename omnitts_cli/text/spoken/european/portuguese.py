@@ -105,9 +105,8 @@ THINGS = Things(
         "km=quilômetro,quilômetros m=metro,metros cm=centímetro,centímetros mm=milímetro,milímetros kg=quilo,quilos "
         "g=grama,gramas mg=miligrama,miligramas t=tonelada,toneladas,f l=litro,litros L=litro,litros "
         "ml=mililitro,mililitros mL=mililitro,mililitros ha=hectare,hectares h=hora,horas,f hs=hora,horas,f "
-        "min=minuto,minutos s=segundo,segundos seg=segundo,segundos ms=milissegundo,milissegundos "
-        "°C=grau,graus ºC=grau,graus °F=grau_Fahrenheit,graus_Fahrenheit °_C=grau,graus °=grau,graus "
-        "kW=quilowatt,quilowatts "
+        "min=minuto,minutos s=segundo,segundos seg=segundo,segundos ms=milissegundo,milissegundos °C=grau,graus "
+        "ºC=grau,graus °F=grau_Fahrenheit,graus_Fahrenheit °_C=grau,graus °=grau,graus kW=quilowatt,quilowatts "
         "W=watt,watts kWh=quilowatt-hora,quilowatts-hora MW=megawatt,megawatts V=volt,volts Hz=hertz,hertz "
         "kHz=quilohertz,quilohertz MHz=megahertz,megahertz GHz=gigahertz,gigahertz KB=kilobyte,kilobytes "
         "MB=megabyte,megabytes GB=gigabyte,gigabytes TB=terabyte,terabytes kcal=quilocaloria,quilocalorias,f "
@@ -156,10 +155,9 @@ TABLE = Table(
     masculine_noun=r"^(?:dias?|meio-dias?|mapas?|\w*(?:ble|te|ste|gra|dio|cli|dra|oe|que|ro|plo)mas?|\w*istas?"
     r"|planetas?|cometas?|poetas?|atletas?|colegas?|pijamas?|(?:quilo|mili)?gramas?|sofás?|fãs?|irmãos)$",
     no_noun=frozenset(words(
-        "e ou de do da dos das a ao à aos às em no na nos nas com por para pelo pela sem sobre entre desde até que "
-        "se é "
-        "são era foi não nem o os as um uma seu sua meu minha mas como mais menos quando onde já também há está estão "
-        "cada muito contra durante antes depois este esta"
+        "e ou de do da dos das a ao à aos às em no na nos nas com por para pelo pela sem sobre entre desde até que se "
+        "é são era foi não nem o os as um uma seu sua meu minha mas como mais menos quando onde já também há está "
+        "estão cada muito contra durante antes depois este esta"
     )),
     elision=(),
 )  # fmt: skip

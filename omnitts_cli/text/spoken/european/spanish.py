@@ -108,11 +108,10 @@ THINGS = Things(
         "h=hora,horas,f hs=hora,horas,f min=minuto,minutos s=segundo,segundos seg=segundo,segundos "
         "ms=milisegundo,milisegundos °C=grado,grados ºC=grado,grados °F=grado_Fahrenheit,grados_Fahrenheit "
         "°_C=grado,grados °=grado,grados kW=kilovatio,kilovatios W=vatio,vatios kWh=kilovatio_hora,kilovatios_hora "
-        "MW=megavatio,megavatios "
-        "V=voltio,voltios Hz=hercio,hercios kHz=kilohercio,kilohercios MHz=megahercio,megahercios "
-        "GHz=gigahercio,gigahercios "
-        "KB=kilobyte,kilobytes MB=megabyte,megabytes GB=gigabyte,gigabytes TB=terabyte,terabytes "
-        "kcal=kilocaloría,kilocalorías,f cv=caballo,caballos CV=caballo,caballos dB=decibelio,decibelios"
+        "MW=megavatio,megavatios V=voltio,voltios Hz=hercio,hercios kHz=kilohercio,kilohercios "
+        "MHz=megahercio,megahercios GHz=gigahercio,gigahercios KB=kilobyte,kilobytes MB=megabyte,megabytes "
+        "GB=gigabyte,gigabytes TB=terabyte,terabytes kcal=kilocaloría,kilocalorías,f cv=caballo,caballos "
+        "CV=caballo,caballos dB=decibelio,decibelios"
     ),
     per="por",
     per_units=pairs("h=hora s=segundo min=minuto día=día kg=kilo l=litro m=metro"),
@@ -140,8 +139,8 @@ THINGS = Things(
     ),
     anywhere=pairs(
         "etc.=etcétera Ud.=usted Uds.=ustedes Vd.=usted Vds.=ustedes EE._UU.=Estados_Unidos EE.UU.=Estados_Unidos "
-        "a._C.=antes_de_Cristo a.C.=antes_de_Cristo d._C.=después_de_Cristo d.C.=después_de_Cristo "
-        "p._ej.=por_ejemplo p.ej.=por_ejemplo aprox.=aproximadamente máx.=máximo mín.=mínimo"
+        "a._C.=antes_de_Cristo a.C.=antes_de_Cristo d._C.=después_de_Cristo d.C.=después_de_Cristo p._ej.=por_ejemplo "
+        "p.ej.=por_ejemplo aprox.=aproximadamente izq.=izquierda dcha.=derecha máx.=máximo mín.=mínimo"
     ),
     phones=(
         r"(?:\+34 ?)?[6789]\d(?: \d{2,3}){3}", r"(?:\+34 ?)?[6789]\d\d(?: \d{2,3}){2,3}", r"(?:\+34 ?)?[6789]\d{8}",

@@ -45,6 +45,7 @@ def test_prose_without_figures_stays_as_it_is(language: str) -> None:
         ("it", "I ragazzi e Francesco I", "I ragazzi e Francesco primo"),
         ("it", "20° C e 20° anniversario", "venti gradi e ventesimo anniversario"),
         ("it", "alle 8.30 costa 8,30", "alle otto e trenta costa otto virgola trenta"),
+        ("it", "1 h, 1 h 30 min", "un'ora, un'ora e trenta minuti"),
         ("pt", "2 mil pessoas", "duas mil pessoas"),
         ("pt", "CEP 01310-100", "CEP zero um três um zero, um zero zero"),
         ("pt", "2.000.000 de casas", "dois milhões de casas"),
