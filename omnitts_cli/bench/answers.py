@@ -15,12 +15,12 @@ import numpy as np
 
 from omnitts_cli.bench.stats import Spread, spread
 from omnitts_cli.errors import UsageError
+from omnitts_cli.request import Request
 
 if TYPE_CHECKING:
     from omnitts_cli.engine.answer_loop import AnswerLoop
     from omnitts_cli.engine.text_slots import TextRequest
     from omnitts_cli.models.audio_tower import Sound
-    from omnitts_cli.request import Request
 
 PARTS = {
     "ttft": "Time to First Token",
@@ -156,7 +156,6 @@ def questions(loop: AnswerLoop, count: int, work: Workload, seed: int) -> Iterat
     """Requests of fixed lengths, each with random ids of its own, so that none shares a prefix with another."""
     from omnitts_cli.engine.text_slots import TextRequest
     from omnitts_cli.models.audio_tower import RATE, Sound
-    from omnitts_cli.request import Request
 
     made, words = np.random.default_rng(seed), max(1, loop.model.facts.tokens - CONTROL)
     voice = Request("", max_frames=work.frames, ignore_end=True) if work.spoken else None

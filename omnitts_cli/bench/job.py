@@ -10,24 +10,27 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
+from omnitts_cli.audio.resample import resample
 from omnitts_cli.bench import engines, workload
 from omnitts_cli.bench.campaign import MAIN, Shape, campaign
 from omnitts_cli.bench.keep import Keeper
+from omnitts_cli.bench.local import EngineTarget
 from omnitts_cli.bench.record import Result
 from omnitts_cli.bench.report import Report, ratios
 from omnitts_cli.bench.server import Asking, ServerTarget, first_listed
 from omnitts_cli.bench.target import Target
 from omnitts_cli.bench.workload import Text, Workload
+from omnitts_cli.devices.fingerprint import of_exact
 from omnitts_cli.errors import UsageError
+from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.speech.servers import Address
 from omnitts_cli.speech.voices import refuse_foreign
 from omnitts_cli.voices import Named
+from omnitts_cli.weights.fetch import Report as Fetched
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from omnitts_cli.settings.engine import EngineSettings
-    from omnitts_cli.weights.fetch import Report as Fetched
 
 PACKAGES = ("omnitts-cli", "torch", "triton", "numpy")
 SLOT_S = 120.0
@@ -62,7 +65,6 @@ class Speaker:
         """The clip at the model's sample rate."""
         if self.clip is None:
             return None
-        from omnitts_cli.audio.resample import resample
 
         return resample(self.clip, self.clip_rate, rate)
 
@@ -141,9 +143,6 @@ class Job:
         return Bench({MAIN: target}, load, model)
 
     def _engines(self) -> Bench:
-        from omnitts_cli.bench.local import EngineTarget
-        from omnitts_cli.devices.fingerprint import of_exact
-
         _, variant = engines.KINDS[self.speaker.mode or "voice"]
         main = engines.open_engine(self.model, self.settings, variant, self.fetched)
         opened = {MAIN: main}

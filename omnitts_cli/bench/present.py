@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
+from omnitts_cli.bench import plot, show
+from omnitts_cli.bench import report as reports
+from omnitts_cli.bench.compare import compare
+from omnitts_cli.bench.job import Job
+from omnitts_cli.bench.record import Result
+from omnitts_cli.bench.report import Report
+from omnitts_cli.bench.show import one_line
+from omnitts_cli.bench.stats import Level
 from omnitts_cli.errors import PartialError, RegressionError
+from omnitts_cli.settings.commands import Answer
 from omnitts_cli.terminal.console import console
 from omnitts_cli.terminal.progress import style
-
-if TYPE_CHECKING:
-    from omnitts_cli.bench.job import Job
-    from omnitts_cli.bench.record import Result
-    from omnitts_cli.bench.report import Report
-    from omnitts_cli.bench.stats import Level
-    from omnitts_cli.settings.commands import Answer
 
 
 class Watcher:
@@ -51,8 +53,6 @@ class Watcher:
 
     def known(self, level: Level) -> None:
         """A level is finished."""
-        from omnitts_cli.bench.show import one_line
-
         if self._bar is not None:
             self._bar.set_postfix_str(one_line(level))
         elif self._style == "plain":
@@ -61,9 +61,6 @@ class Watcher:
 
 def present(report: Report, answer: Answer) -> None:
     """Prints and saves the report in the requested forms."""
-    from omnitts_cli.bench import plot, show
-    from omnitts_cli.bench import report as reports
-
     if answer.save:
         reports.save(Path(answer.save), report, append=answer.append)
     console.record(status="ok", **report.to_json())
@@ -85,9 +82,6 @@ def beside(text: str, answer: Answer) -> None:
 
 def judge(report: Report, before: Report, answer: Answer) -> None:
     """--compare."""
-    from omnitts_cli.bench import show
-    from omnitts_cli.bench.compare import compare
-
     found = compare(report, before, answer.tolerance)
     beside(show.comparison(found, answer.tolerance), answer)
     if found.regressions:

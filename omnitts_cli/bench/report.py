@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from omnitts_cli import files
+from omnitts_cli.audio.target import put
 from omnitts_cli.bench.stats import Level
 from omnitts_cli.errors import InputError, OutputError
 
@@ -89,8 +90,6 @@ def check(path: Path, option: str) -> None:
 
 def save(path: Path, report: Report, *, append: bool = False) -> None:
     """Writes the file, or appends a line to it."""
-    from omnitts_cli.audio.target import put
-
     if not append:  # the previous content is replaced only by a complete file
         return put(path, (text(report) + "\n").encode())
     try:

@@ -19,18 +19,20 @@ import numpy as np
 
 from omnitts_cli.audio.loudness import Meter, level_for
 from omnitts_cli.audio.pcm import silence
+from omnitts_cli.audio.resample import resample
 from omnitts_cli.books.cache import Cache, Spoken
 from omnitts_cli.books.cast import Cast, Member
 from omnitts_cli.books.m4b import Mark
 from omnitts_cli.books.speaker import SAMPLE, UnitSpeaker
 from omnitts_cli.books.units import Unit, key_of, units_of
-from omnitts_cli.books.words import Times
+from omnitts_cli.books.words import Times, with_words
 from omnitts_cli.errors import InputError, Notice, OmniError
 from omnitts_cli.fleet.content import SHARED_SPEECH, SHARED_TEXT, SOUND, digest_of, is_saved, model_mask
 from omnitts_cli.fleet.rows import Speaker
 from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.settings.table import Speech, TextIn
 from omnitts_cli.speech import voice_files, voices
+from omnitts_cli.speech.script import Written
 from omnitts_cli.speech.speaking import estimated_s
 from omnitts_cli.speech.tts import TTS
 from omnitts_cli.speech.voices import code_of, looks_like
@@ -223,8 +225,6 @@ class Job:
             return self.speech.language
         seen = self.book_language()
         if seen is None:
-            from omnitts_cli.speech.script import Written
-
             seen = looks_like(Written(iter(first.pieces), None), self.tell, patient=self.speech.language == "detect")
         if seen is not None:
             voices.refuse_foreign(LANGUAGES[seen], model)
@@ -373,8 +373,6 @@ class Writer:
         """The sentences with the times of their words, which are found once."""
         known = self.cache.words(key, times.by)
         if known is None:
-            from omnitts_cli.books.words import with_words
-
             sound, rate = found.sound(), found.rate
             timed = [with_words(one, sound[round(one.start_s * rate) : round(one.end_s * rate)], rate, times)
                      for one in found.sentences]  # fmt: skip
@@ -414,6 +412,5 @@ def at_rate(found: Spoken, rate: int) -> Iterator[np.ndarray]:
     if found.rate == rate:
         yield from found.blocks()
         return
-    from omnitts_cli.audio.resample import resample
 
     yield resample(found.sound(), found.rate, rate)  # of another model

@@ -13,6 +13,8 @@ from omnitts_cli.text.clean import clean, has_speech, safe_for_terminal
 from omnitts_cli.text.decode import decode
 from omnitts_cli.text.formats.block import LARGEST_DOCUMENT, Document, Section
 from omnitts_cli.text.formats.chapters import sections_of, text_blocks
+from omnitts_cli.text.formats.epub import epub_document
+from omnitts_cli.text.formats.markdown import front_fields, markdown_blocks
 from omnitts_cli.text.inputs import InputFormat, blocks_of, input_format
 
 RANGE = re.compile(r"(\d{1,6})?(-)?(\d{1,6})?")
@@ -47,8 +49,6 @@ def read_file(
     name: str, data: bytes, form: InputFormat, encoding: str | None, level: int | None, lines: bool
 ) -> Document:
     if form == "epub":
-        from omnitts_cli.text.formats.epub import epub_document
-
         return epub_document(BytesIO(data), name, level)
     if len(data) > LARGEST_DOCUMENT:
         raise InputError(f"{name} is larger than {LARGEST_DOCUMENT >> 20} MiB", hint="split it into several files")
@@ -56,8 +56,6 @@ def read_file(
     if form == "text":
         blocks = text_blocks(clean(decode(data, encoding, name)))
     elif form == "md":
-        from omnitts_cli.text.formats.markdown import front_fields, markdown_blocks
-
         text = clean(decode(data, encoding, name))
         fields = front_fields(text)
         found.title, found.author = fields.get("title", ""), fields.get("author", "")

@@ -19,6 +19,7 @@ import numpy as np
 
 from omnitts_cli.audio.resample import resample
 from omnitts_cli.books.letters import CLASSES, SILENCE, Sound, sounds_of
+from omnitts_cli.text.spell_out import spell_out
 from omnitts_cli.text.subtitles import Sentence, Word
 
 RATE, HOP, WINDOW, FFT, BANDS = 16_000, 160, 400, 512, 40
@@ -288,6 +289,5 @@ def speller(language: str) -> Spell | None:
     """Writes out the numbers of a word, in languages where we can. `language`: a code, or auto."""
     if language not in ("en", "auto"):
         return None
-    from omnitts_cli.text.spell_out import spell_out
 
     return cache(spell_out)

@@ -13,18 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 from omnitts_cli import files
 from omnitts_cli.cli import sound_out
+from omnitts_cli.cli.job import settings_for
+from omnitts_cli.cli.sound_out import Stage
 from omnitts_cli.errors import DeviceError, InputError, ModelError, OmniError, UsageError
 from omnitts_cli.settings.commands import Question, Spoken, Thinks
 from omnitts_cli.settings.table import Machine, Messages, Network
+from omnitts_cli.speech.assistant import Assistant, Conversation, conversation, listen, load_assistant
+from omnitts_cli.speech.chat_file import ChatFile
+from omnitts_cli.speech.reply import Answer, Reply
 from omnitts_cli.terminal import signals
 from omnitts_cli.terminal.console import console
+from omnitts_cli.terminal.progress import style
 
 if TYPE_CHECKING:
-    from omnitts_cli.cli.sound_out import Stage
     from omnitts_cli.models.audio_tower import Sound
-    from omnitts_cli.speech.assistant import Assistant, Conversation
-    from omnitts_cli.speech.chat_file import ChatFile
-    from omnitts_cli.speech.reply import Answer, Reply
 
 MODEL = "omni"
 
@@ -139,8 +141,6 @@ def at_rate(stage: Stage, spoken: Spoken, assistant: Assistant) -> Stage:
 
 def recording(name: str) -> Sound:
     """The recording of --audio, read before the model is loaded."""
-    from omnitts_cli.speech.assistant import listen
-
     if name == "-" and sys.stdin is not None and sys.stdin.isatty():
         hint = "arecord -d 5 -f S16_LE -r 16000 | omnitts ask --audio -"
         raise UsageError("--audio - reads a recording from stdin, which is a terminal", hint=hint)
@@ -198,8 +198,6 @@ def system_of(text: str | None) -> str | None:
 
 
 def opened_chat(name: str | None, system: str | None) -> ChatFile | None:
-    from omnitts_cli.speech.chat_file import ChatFile
-
     chat = ChatFile.open(Path(name)) if name else None
     if chat and system and any(message.role == "system" for message in chat.messages):
         raise UsageError(f"the conversation in {name} has a system prompt already", hint="leave --system out")
@@ -219,13 +217,9 @@ def opened(
     messages: Messages,
 ) -> Iterator[Assistant]:
     """The open model, after everything else has been checked. It gets a voice if there is a place for sound."""
-    from omnitts_cli.cli.job import settings_for
-    from omnitts_cli.terminal.progress import style
-
     name = thinks.model or MODEL
     if style(messages.progress) == "bar":
         console.redraw(f"loading {name} ...")
-    from omnitts_cli.speech.assistant import load_assistant  # takes seconds: after the message
 
     given = {"context": question.context, "sound": question.audio is not None, **settings_for(machine, network)}
     try:
@@ -396,8 +390,6 @@ def submitted(
     stage: Stage | None,
 ) -> Reply:
     """The reply to one of many questions."""
-    from omnitts_cli.speech.assistant import conversation
-
     turns, options = conversation(words, system), options_of(question)
     if stage is not None:
         return assistant.spoken_reply(turns, voice=spoken.voice, **options)

@@ -6,22 +6,22 @@ import sys
 import tempfile
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from omnitts_cli.cli.job import opened_model, settings_for
 from omnitts_cli.errors import PartialError
+from omnitts_cli.fleet.bucket import is_url
+from omnitts_cli.fleet.job import Job
+from omnitts_cli.fleet.plan import Plan
+from omnitts_cli.fleet.report import Summary
+from omnitts_cli.fleet.run import Pace
+from omnitts_cli.fleet.url_job import UrlJob
 from omnitts_cli.settings.corpus import BatchMachine, Corpus, Verification
 from omnitts_cli.settings.table import Intent, Messages, Network, Speech, TextIn
+from omnitts_cli.speech.tts import TTS
 from omnitts_cli.terminal.console import console
 from omnitts_cli.terminal.progress import Progress, duration, estimate
 from omnitts_cli.terminal.signals import Stopped
-
-if TYPE_CHECKING:
-    from omnitts_cli.fleet.job import Job
-    from omnitts_cli.fleet.plan import Plan
-    from omnitts_cli.fleet.report import Summary
-    from omnitts_cli.fleet.run import Pace
-    from omnitts_cli.speech.tts import TTS
 
 SHOWN_BAD = 5
 
@@ -38,10 +38,6 @@ def batch(
     messages: Messages,
 ) -> None:
     """Speak the rows of a manifest into a folder. The same command again continues where it stopped."""
-    from omnitts_cli.fleet.bucket import is_url
-    from omnitts_cli.fleet.job import Job
-    from omnitts_cli.fleet.url_job import UrlJob
-
     known = {**settings_for(machine, network), "patient": True, "fixed_chunks": True}
     with Progress("speaking", messages.progress) as speaking, Progress("checking", messages.progress) as checking:
 

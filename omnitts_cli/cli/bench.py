@@ -8,22 +8,32 @@ import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from omnitts_cli import files
+from omnitts_cli.audio.read import read_clip
+from omnitts_cli.bench import plot
+from omnitts_cli.bench import report as reports
+from omnitts_cli.bench.answers import Workload, lines, measured
+from omnitts_cli.bench.campaign import Shape
+from omnitts_cli.bench.job import Job, Speaker, Texts, slot_seconds
+from omnitts_cli.bench.keep import Keeper
+from omnitts_cli.bench.present import Watcher, judge, present, refuse_failures
+from omnitts_cli.bench.report import Report
+from omnitts_cli.bench.server import Asking
+from omnitts_cli.bench.workload import read_texts
 from omnitts_cli.cli.job import settings_for
+from omnitts_cli.cli.models import tell
 from omnitts_cli.errors import InputError, UsageError
 from omnitts_cli.settings.commands import Answer, Lengths, Load, Server, What
+from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.settings.environment import API_KEY, EMBEDDED, variable
 from omnitts_cli.settings.setting import fields_of
 from omnitts_cli.settings.table import Machine, Messages, Network
+from omnitts_cli.speech.reference import RECORD
 from omnitts_cli.terminal.console import console
+from omnitts_cli.terminal.progress import Progress
 from omnitts_cli.text.language import LANGUAGES
-
-if TYPE_CHECKING:
-    from omnitts_cli.bench.job import Job, Speaker, Texts
-    from omnitts_cli.bench.report import Report
-    from omnitts_cli.bench.server import Asking
 
 SECRET = re.compile(r"""((?:key|token|secret|password)["']?\s*[:=]\s*)("[^"]*"|[^\s,}]+)""", re.IGNORECASE)
 
@@ -45,8 +55,6 @@ def bench(
     if lengths != Lengths():
         given = [f.setting.option for f in fields_of(Lengths) if getattr(lengths, f.name) != f.default]
         raise UsageError(f"{given[0]} is for omnitts bench ask", hint=f"omnitts bench ask {given[0]} ...")
-    from omnitts_cli.bench import report as reports
-    from omnitts_cli.bench.present import Watcher, judge, present, refuse_failures
 
     refuse_contradictions(load, what, server, answer, machine)
     before = reports.read(Path(answer.compare)) if answer.compare else None
@@ -86,12 +94,9 @@ def bench_ask(
             unused = field.name not in kept.get(kind, set())
             if unused and getattr(group, field.name) != field.default:
                 raise UsageError(f"{field.setting.option} has no effect with bench ask", hint="leave it out")
-    from omnitts_cli.bench import report as reports
 
     if answer.save is not None:
         reports.check(Path(answer.save), "--save")
-    from omnitts_cli.bench.answers import Workload, lines, measured
-    from omnitts_cli.terminal.progress import Progress
 
     with Progress("measuring", messages.progress) as progress:
         report = measured(
@@ -112,9 +117,6 @@ def bench_ask(
 
 
 def refuse_contradictions(load: Load, what: What, server: Server, answer: Answer, machine: Machine) -> None:
-    from omnitts_cli.bench import plot
-    from omnitts_cli.bench import report as reports
-
     if load.rate is not None and load.concurrency is not None:
         raise UsageError("use either -c or --rate, not both", hint="omnitts help bench")
     if load.requests is not None and load.duration is not None:
@@ -158,11 +160,6 @@ def refuse_with_server(load: Load, what: What, machine: Machine) -> None:
 def job_of(
     load: Load, what: What, server: Server, answer: Answer, machine: Machine, network: Network, messages: Messages
 ) -> Job:
-    from omnitts_cli.bench.campaign import Shape
-    from omnitts_cli.bench.job import Job, slot_seconds
-    from omnitts_cli.bench.keep import Keeper
-    from omnitts_cli.settings.engine import EngineSettings
-
     shape = Shape(
         levels=load.concurrency or (1, 4, 10),
         rate=load.rate,
@@ -196,13 +193,8 @@ def job_of(
 
 
 def speaker_of(what: What) -> Speaker:
-    from omnitts_cli.bench.job import Speaker
-
     clip, rate = None, 24_000
     if what.ref_audio is not None:
-        from omnitts_cli.audio.read import read_clip
-        from omnitts_cli.speech.reference import RECORD
-
         recording = read_clip(what.ref_audio, record=RECORD)
         clip, rate = recording.sound, recording.rate
     clones = what.ref_audio is not None or what.ref_text is not None or what.ref_fresh
@@ -211,17 +203,12 @@ def speaker_of(what: What) -> Speaker:
 
 
 def texts_of(what: What) -> Texts:
-    from omnitts_cli.bench.job import Texts
-    from omnitts_cli.bench.workload import read_texts
-
     language = LANGUAGES.get(what.language)
     given = tuple(read_texts(Path(what.texts), language)) if what.texts else ()
     return Texts(given, what.length, language)  # type: ignore[arg-type]
 
 
 def asking_of(what: What, server: Server) -> Asking:
-    from omnitts_cli.bench.server import Asking
-
     return Asking(
         model=what.model,
         voice=what.voice,
@@ -267,9 +254,6 @@ def shown_command(arguments: list[str]) -> str:
 
 def fetching(messages: Messages) -> Callable[[Any], None]:
     """Reports the progress of a download."""
-    from omnitts_cli.cli.models import tell
-    from omnitts_cli.terminal.progress import Progress
-
     bar = Progress("downloading", messages.progress)
 
     def report(news: Any) -> None:

@@ -6,22 +6,21 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from omnitts_cli.audio.magic import is_recording
 from omnitts_cli.cli import sound_out
 from omnitts_cli.cli.job import Job
+from omnitts_cli.cli.text_in import as_meant, instead_of
 from omnitts_cli.errors import InputError, UsageError
 from omnitts_cli.settings.commands import Clip
 from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.settings.table import Intent, Machine, Messages, Network, Results, Speech, TextIn
+from omnitts_cli.speech import reference as references
 from omnitts_cli.speech import voice_files
+from omnitts_cli.speech.reference import Reference
+from omnitts_cli.speech.tts import TTS
+from omnitts_cli.speech.voices import Voice
 from omnitts_cli.terminal.console import console
-
-if TYPE_CHECKING:
-    from omnitts_cli.speech.reference import Reference
-    from omnitts_cli.speech.tts import TTS
-    from omnitts_cli.speech.voices import Voice
 
 
 def clone(
@@ -36,8 +35,6 @@ def clone(
     words: list[str] | None = None,
 ) -> None:
     """Speak text in a voice like that of a clip."""
-    from omnitts_cli.cli.text_in import as_meant
-
     words, text = as_meant(words, text)
     if words and not clip.ref_audio and is_recording(Path(words[0])):
         meant = f"omnitts clone -r {shlex.quote(words[0])} " + (shlex.join(words[1:]) or '"text"')
@@ -87,9 +84,7 @@ def transcript_of(clip: Clip) -> str | None:
 
 def words_of(given: str) -> str:
     """One --ref-text."""
-    from omnitts_cli.speech import reference
-
-    words = reference.words_of(Path(given[1:])) if given.startswith("@") else given
+    words = references.words_of(Path(given[1:])) if given.startswith("@") else given
     if not words.strip():
         raise InputError(
             "the transcript of the clip is empty", hint="give the words of the clip, or leave --ref-text out"
@@ -99,13 +94,10 @@ def words_of(given: str) -> str:
 
 def read(clip: Clip, asr_model: str | None = None, *, offline: bool = False) -> Reference:
     """The clip and its transcript, with warnings about them."""
-    from omnitts_cli.cli.text_in import instead_of
-    from omnitts_cli.speech.reference import reference
-
     for name in clip.ref_audio:
         if name != "-" and not os.path.exists(name):
             raise InputError(f"reference clip {name} not found", hint=instead_of(name, "-r"))
-    return reference(
+    return references.reference(
         clip.ref_audio,
         transcript_of(clip),
         start=clip.ref_start,

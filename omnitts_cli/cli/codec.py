@@ -10,7 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from omnitts_cli.audio.encode import SUFFIXES
 from omnitts_cli.audio.magic import is_recording
+from omnitts_cli.audio.read import read_sound
+from omnitts_cli.audio.resample import resample
 from omnitts_cli.cli.job import opened_model
 from omnitts_cli.cli.sound_out import (
     SideFile,
@@ -47,9 +50,6 @@ def encode(
     output: str | None = None,
 ) -> None:
     """Encode sound to codec codes."""
-    from omnitts_cli.audio.encode import SUFFIXES
-    from omnitts_cli.audio.read import read_sound
-
     if (file is None) == (output is None):
         hint = f"omnitts codec encode {sound} -o {file or 'codes.safetensors'}"
         raise UsageError("name the file for the codes once", hint=hint)
@@ -118,8 +118,6 @@ def decode(
 
 
 def at_rate(sound: np.ndarray, rate: int, wanted: int) -> np.ndarray:
-    from omnitts_cli.audio.resample import resample
-
     return resample(sound, rate, wanted)
 
 

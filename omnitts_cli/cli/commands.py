@@ -307,7 +307,7 @@ VOICES = (
     Command("voices show", "cli.voices:show", "Show details of a voice.", (ANY_VOICE,), MESSAGES),
     Command(
         "voices preview",
-        "cli.voices:preview",
+        "cli.say:preview",
         "Speak a sample sentence in a voice.",
         (ANY_VOICE, Argument("text", "TEXT", "Text to speak.", required=False, default=SAMPLE)),
         {"speech": "table:Speech", "output": "table:Results", **OPENING},

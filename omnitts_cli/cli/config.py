@@ -6,14 +6,20 @@ from pathlib import Path
 from typing import Any
 
 from omnitts_cli.audio.outlet import make_folder
+from omnitts_cli.audio.target import put
 from omnitts_cli.cli.commands import Command, rows_of
 from omnitts_cli.cli.complete import embedded_voices
 from omnitts_cli.cli.run import warn
+from omnitts_cli.cli.voices import is_here, speakers
 from omnitts_cli.errors import DeviceError, InputError, SettingsError, UsageError
-from omnitts_cli.settings import environment
-from omnitts_cli.settings.file import SECTIONS
+from omnitts_cli.settings import environment, layers
+from omnitts_cli.settings import file as settings_file
+from omnitts_cli.settings.edit import with_key, without_key
+from omnitts_cli.settings.file import SECTIONS, all_names
+from omnitts_cli.settings.layers import Layers, is_project, places
 from omnitts_cli.settings.setting import Field, fields_of, nearest
 from omnitts_cli.settings.table import SHARED, Messages
+from omnitts_cli.speech import voice_files
 from omnitts_cli.terminal.console import console
 
 MOVED = "XDG_CONFIG_HOME=DIR   keeps settings elsewhere"
@@ -21,8 +27,6 @@ MOVED = "XDG_CONFIG_HOME=DIR   keeps settings elsewhere"
 
 def path(messages: Messages) -> None:
     """Prints the path of the file that `set` writes; on a terminal and with --json also the others that are read."""
-    from omnitts_cli.settings import layers
-
     target = user_file()
     for place in layers.places():
         if place != target and console.stdout.is_terminal():
@@ -33,8 +37,6 @@ def path(messages: Messages) -> None:
 
 def show(messages: Messages, every: bool = False, origin: bool = False) -> None:
     """Prints the settings that differ from their defaults, and always the model and the voice."""
-    from omnitts_cli.settings.layers import Layers
-
     fields = all_fields()
     layers = Layers("config", {}, fields, tolerant=True)
     warn(layers)
@@ -53,8 +55,6 @@ def show(messages: Messages, every: bool = False, origin: bool = False) -> None:
 
 def get(messages: Messages, name: str) -> None:
     """Print one setting as it would be used."""
-    from omnitts_cli.settings.layers import Layers
-
     field = find(name)
     layers = Layers("config", {}, all_fields(), tolerant=True)
     warn(layers)
@@ -65,8 +65,6 @@ def get(messages: Messages, name: str) -> None:
 
 def set(messages: Messages, name: str, value: str) -> None:
     """Write one setting to your settings file."""
-    from omnitts_cli.settings.edit import with_key, without_key
-
     field = find(name)
     target, name = user_file(), key(field)
     try:
@@ -84,10 +82,6 @@ def set(messages: Messages, name: str, value: str) -> None:
 
 def warn_of_unknown(voice: str) -> None:
     """Warns of a voice that is neither saved nor one of the model that is set."""
-    from omnitts_cli.cli.voices import is_here, speakers
-    from omnitts_cli.settings.layers import Layers
-    from omnitts_cli.speech import voice_files
-
     fields = all_fields()
     model = Layers("config", {}, fields, tolerant=True).origin(next(one for one in fields if one.name == "model"))[0]
     named = str(model or environment.EMBEDDED)
@@ -102,8 +96,6 @@ def warn_of_unknown(voice: str) -> None:
 
 def unset(messages: Messages, name: str) -> None:
     """Remove one setting from your settings file, even a misspelt one."""
-    from omnitts_cli.settings.edit import without_key
-
     target = user_file()
     before = text_of(target)
     text = without_key(before, name)
@@ -123,8 +115,6 @@ def edit(messages: Messages) -> None:
     """Edit your settings file with $VISUAL or $EDITOR."""
     import shlex
     import subprocess
-
-    from omnitts_cli.settings import layers
 
     target = user_file()
     editor = environment.variable("VISUAL") or environment.variable("EDITOR")
@@ -151,8 +141,6 @@ def edit(messages: Messages) -> None:
 
 def warn_of_stronger(field: Field, target: Path) -> None:
     """Warns if a stronger source overrides the user's file."""
-    from omnitts_cli.settings.layers import Layers, places
-
     value, source = Layers("config", {}, all_fields(), tolerant=True).origin(field)
     stronger = [str(place) for place in places()[: places().index(target)]]
     if source in ("environment", *stronger):
@@ -161,16 +149,12 @@ def warn_of_stronger(field: Field, target: Path) -> None:
 
 def tell_of_files() -> None:
     """The files that are read, strongest first."""
-    from omnitts_cli.settings import layers
-
     for place in layers.places():
         state = "read" if layers.is_read(place) else "not found"
         console.note(f"{state}: {place}{of_project(place)}")
 
 
 def of_project(place: Path) -> str:
-    from omnitts_cli.settings.layers import is_project
-
     return "   (project file: may set how speech sounds, not files, models or devices)" if is_project(place) else ""
 
 
@@ -199,8 +183,6 @@ def find(name: str) -> Field:
     if name in former:
         return former[name]
     if name not in fields:
-        from omnitts_cli.settings.file import SECTIONS, all_names
-
         if name in all_names():
             tables = [f"[{section}]" for section in sections_with(name)]
             last = " or ".join([", ".join(tables[:-1]), tables[-1]][len(tables) == 1 :])
@@ -256,15 +238,11 @@ def toml(value: Any) -> str:
 
 
 def user_file() -> Path:
-    from omnitts_cli.settings import layers
-
     return layers.user_file()
 
 
 def text_of(target: Path) -> str:
     """The text of the file, or nothing if there is none. Unknown keys are allowed, invalid TOML is not."""
-    from omnitts_cli.settings import file as settings_file
-
     if not target.exists():
         return ""
     try:
@@ -275,8 +253,6 @@ def text_of(target: Path) -> str:
 
 def save(target: Path, text: str) -> None:
     """Replaces the file in one step."""
-    from omnitts_cli.audio.target import put
-
     if target.exists() and not target.is_file():
         raise SettingsError(f"{target} is not a regular file, so it keeps no settings", hint="unset OMNITTS_CONFIG")
     make_folder(target.parent, MOVED)

@@ -9,11 +9,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from omnitts_cli.audio.speaker import open_speaker
+from omnitts_cli.cli.job import settings_for
+from omnitts_cli.cli.voices import speakers
+from omnitts_cli.devices.fingerprint import depends_on, fingerprint
 from omnitts_cli.errors import DeviceError, OmniError
+from omnitts_cli.settings import layers
 from omnitts_cli.settings.environment import EMBEDDED, NATIVE, variable
 from omnitts_cli.settings.setting import readable_size
 from omnitts_cli.settings.table import Machine, Messages, Network
+from omnitts_cli.speech import tts
 from omnitts_cli.terminal.console import console
+from omnitts_cli.weights import find, store
+from omnitts_cli.weights import verify as verifying
+from omnitts_cli.weights.hub import cache_folder, told_offline
+from omnitts_cli.weights.released import RELEASED
 
 Status = Literal["ok", "skip", "warn", "fail"]
 
@@ -103,8 +113,6 @@ def packages() -> Check:
 
 
 def settings() -> Check:
-    from omnitts_cli.settings import layers
-
     paths = layers.existing_files()
     for path in paths:
         layers.read(path).check_values()
@@ -133,8 +141,6 @@ def audio_files() -> Check:
 
 
 def sound_output() -> Check:
-    from omnitts_cli.audio.speaker import open_speaker
-
     try:
         sink = open_speaker()
     except DeviceError as error:
@@ -172,9 +178,6 @@ def cache() -> Check:
     import shutil
     import tempfile
 
-    from omnitts_cli.weights.hub import cache_folder
-    from omnitts_cli.weights.released import RELEASED
-
     folder = cache_folder("a/b").parent
     there = next(path for path in (folder, *folder.parents) if path.exists())
     free = shutil.disk_usage(there).free
@@ -199,10 +202,6 @@ def cache() -> Check:
 
 def embedded_voice() -> Check:
     """Whether the files of the embedded voice are unchanged."""
-    from omnitts_cli.cli.voices import speakers
-    from omnitts_cli.weights import find, store
-    from omnitts_cli.weights import verify as verifying
-
     folder = find.find(EMBEDDED).folder
     checked = store.verify(EMBEDDED)
     problem = verifying.problem(EMBEDDED, checked)
@@ -221,8 +220,6 @@ def hub(offline: bool) -> Check:
     if offline:
         return Check("hub", "skip", "--offline")
     from huggingface_hub import HfApi
-
-    from omnitts_cli.weights.hub import told_offline
 
     if told_offline():
         return Check("hub", "skip", "HF_HUB_OFFLINE is set")
@@ -274,8 +271,6 @@ def devices(machine: Machine) -> Iterator[Check]:
 
 def reproducibility(device: Any) -> Check:
     """What the bytes of a sound depend on here. If it differs, the same request may give different bytes."""
-    from omnitts_cli.devices.fingerprint import depends_on, fingerprint
-
     parts, short = depends_on(device), fingerprint(device)
     return Check(
         f"reproducibility on {device.name}",
@@ -328,9 +323,6 @@ def answers(device: Any) -> Check:
 
 def speech(machine: Machine) -> Check:
     """Speaks a sentence and measures its real-time factor."""
-    from omnitts_cli.cli.job import settings_for
-    from omnitts_cli.speech import tts
-
     name = f"speech on {machine.device}"
     settings = settings_for(machine, Network(offline=True))
     began = time.perf_counter()

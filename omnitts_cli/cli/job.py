@@ -9,11 +9,19 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from omnitts_cli.cli import sound_out
-from omnitts_cli.cli.sound_out import Player
+from omnitts_cli.audio.loudness import LoudnessSink, Meter
+from omnitts_cli.cli import length, sound_out
+from omnitts_cli.cli.models import tell
+from omnitts_cli.cli.sound_out import Player, SideFile, Stage, SubtitleFiles
+from omnitts_cli.cli.text_in import live_texts, open_script, rehearse
 from omnitts_cli.errors import DeviceError, OmniError, OutputError, UsageError
 from omnitts_cli.settings.environment import API_KEY, EMBEDDED, server_socket
 from omnitts_cli.settings.table import Machine, Messages, Network, Results, Speech, TextIn
+from omnitts_cli.speech import tts
+from omnitts_cli.speech.script import Fed, Script
+from omnitts_cli.speech.speaking import Stream
+from omnitts_cli.speech.tts import TTS
+from omnitts_cli.speech.voices import Voice
 from omnitts_cli.terminal.console import console
 from omnitts_cli.terminal.keys import pressed
 from omnitts_cli.terminal.progress import Progress, style, ticking
@@ -23,12 +31,7 @@ from omnitts_cli.text.language import LANGUAGES
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from omnitts_cli.cli.sound_out import SideFile, Stage, SubtitleFiles
     from omnitts_cli.speech.remote import RemoteTTS
-    from omnitts_cli.speech.script import Script
-    from omnitts_cli.speech.speaking import Stream
-    from omnitts_cli.speech.tts import TTS
-    from omnitts_cli.speech.voices import Voice
 
 FIRST_S = 0.1  # an empty input has ended by then
 
@@ -54,9 +57,6 @@ class Job:
 
     def script(self) -> tuple[Script, Iterator[str] | None]:
         """The pieces to speak, and for live speech the arriving text."""
-        from omnitts_cli.cli.text_in import live_texts, open_script
-        from omnitts_cli.speech.script import Fed
-
         if self.live and not self.output.dry_run:
             return Fed(), live_texts(self.words, self.text, self.command)
         return open_script(self.words, self.text, self.known_language(), self.command), None
@@ -80,8 +80,6 @@ class Job:
         wanted, via = self.speech.model or model, self.via()
         script, texts = self.script()
         if self.output.dry_run:
-            from omnitts_cli.cli.text_in import rehearse
-
             name = wanted or EMBEDDED
             rehearse(script, name, variant, self.text, self.known_language())
             for text in self.texts[1:]:
@@ -111,8 +109,6 @@ class Job:
 
     def confirm_length(self) -> None:
         """Says how long the speech of files will be, and asks if it is very long. `play` can be stopped at any time."""
-        from omnitts_cli.cli import length
-
         if self.command == "play":
             return
         seconds = sum(map(length.seconds_of_files, self.texts or (self.text,))) / self.speech.speed
@@ -152,8 +148,6 @@ class Job:
 
     def prepared(self, stage: Stage, rate: int) -> Stage:
         """The output for the model's sample rate, with --loudness applied."""
-        from omnitts_cli.audio.loudness import LoudnessSink, Meter
-
         if rate != stage.rate:
             stage.sink.discard()
             stage = sound_out.open_stage(self.output, rate)
@@ -294,8 +288,6 @@ def opened_model(
     console.detail(words)
     if style(messages.progress) == "bar":
         console.redraw(words)
-    from omnitts_cli.cli.models import tell
-    from omnitts_cli.speech import tts  # takes seconds: after the message
 
     settings = {**settings_for(machine, network), **more}
     console.detail("settings: " + ", ".join(f"{key} {value}" for key, value in settings.items() if value is not None))
@@ -328,8 +320,6 @@ def of_server(via: str, model: str | None, variant: str, machine: Machine, netwo
     from omnitts_cli.speech import remote, servers
 
     def local() -> TTS:
-        from omnitts_cli.speech import tts
-
         return tts.load(model or EMBEDDED, variant=variant, tell=console.notice, **settings_for(machine, network))
 
     if via != "auto" and servers.Address.of(via, "--via").tells_key:

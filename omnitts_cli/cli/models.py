@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from omnitts_cli.errors import ModelError
 from omnitts_cli.settings.setting import readable_size
@@ -11,16 +10,14 @@ from omnitts_cli.settings.table import Messages, Network
 from omnitts_cli.terminal.console import console
 from omnitts_cli.terminal.progress import Progress, duration
 from omnitts_cli.terminal.signals import Stopped
-
-if TYPE_CHECKING:
-    from omnitts_cli.weights.fetch import Progress as Fetched
+from omnitts_cli.weights import store
+from omnitts_cli.weights import verify as verifying
+from omnitts_cli.weights.fetch import Progress as Fetched
+from omnitts_cli.weights.released import ALIASES, LICENCE, RELEASED
 
 
 def list_(messages: Messages, remote: bool = False) -> None:
     """List models with size and location."""
-    from omnitts_cli.weights import store
-    from omnitts_cli.weights.released import ALIASES, RELEASED
-
     here = {model.name: model for model in store.local_models()}
     rows = []
     for model in [*here.values(), *store.kept_in_eight_bits()]:
@@ -50,8 +47,6 @@ def pull(
     with_thinker: bool = False,
 ) -> None:
     """Download a model. Files that are already here are kept."""
-    from omnitts_cli.weights import store
-
     store.to_pull(name, thinker=with_thinker)
     if network.offline:
         typed = f"omnitts models pull {name}{' --with-thinker' * with_thinker}"
@@ -69,8 +64,6 @@ def pull(
 
 def path(name: str, messages: Messages) -> None:
     """Print the folder of a model."""
-    from omnitts_cli.weights import store
-
     folder = store.path(name)
     console.result(str(folder))
     console.record(status="ok", name=name, folder=str(folder))
@@ -78,9 +71,6 @@ def path(name: str, messages: Messages) -> None:
 
 def verify(messages: Messages, name: str | None = None) -> None:
     """Check every file of a model against its SHA-256."""
-    from omnitts_cli.weights import store
-    from omnitts_cli.weights import verify as verifying
-
     names = [name] if name else [model.name for model in store.local_models() if model.whole]
     problems = []
     for each in names:
@@ -97,8 +87,6 @@ def verify(messages: Messages, name: str | None = None) -> None:
 
 def rm(name: str, messages: Messages, yes: bool = False) -> None:
     """Remove a downloaded model, or with NAME/q8 what was made of it."""
-    from omnitts_cli.weights import store
-
     weight = store.rm(name, dry_run=True)
     if (
         not yes
@@ -115,8 +103,6 @@ def rm(name: str, messages: Messages, yes: bool = False) -> None:
 def tell(progress: Progress, news: Fetched) -> None:
     """Shows the progress of a download; the first report prints size and folder."""
     if news.done_bytes == news.resumed_bytes:
-        from omnitts_cli.weights.released import LICENCE, RELEASED
-
         kept = f", {readable_size(news.resumed_bytes)} already here" if news.resumed_bytes else ""
         licence = f", licence {LICENCE}" if news.model in RELEASED else ""
         console.note(f"downloading {news.model}: {readable_size(news.total_bytes)} to {news.folder}{licence}{kept}")

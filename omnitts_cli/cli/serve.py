@@ -15,11 +15,12 @@ from omnitts_cli.errors import UsageError
 from omnitts_cli.settings.commands import Serving
 from omnitts_cli.settings.environment import API_KEY, EMBEDDED, variable
 from omnitts_cli.settings.table import Machine, Messages, Network
+from omnitts_cli.speech import voice_files
+from omnitts_cli.speech.tts import TTS
 from omnitts_cli.terminal.console import console
 
 if TYPE_CHECKING:
     from omnitts_cli.server.models import Model
-    from omnitts_cli.speech.tts import TTS
 
 REQUIRED = {
     "starlette": "starlette",
@@ -46,8 +47,6 @@ def serve(serving: Serving, machine: Machine, network: Network, messages: Messag
         page=serving.web,
     )  # fmt: skip
     if serving.voices_dir:
-        from omnitts_cli.speech import voice_files
-
         voice_files.use_folder(serving.voices_dir)
     if serving.replicas != 1 and not serving.ray:
         raise UsageError(

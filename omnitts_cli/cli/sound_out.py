@@ -14,29 +14,42 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
+from omnitts_cli.audio.encode import M4A, SoundFormat, choose_format
+from omnitts_cli.audio.loudness import Level, Meter
+from omnitts_cli.audio.outlet import Outlet, make_folder
+from omnitts_cli.audio.pcm import dbfs
+from omnitts_cli.audio.sinks import FileSink, MemorySink, PipeSink, Sink, TeeSink, refuse_terminal
+from omnitts_cli.audio.speaker import SpeakerSink, list_devices, open_speaker
+from omnitts_cli.audio.target import free_name, open_target
+from omnitts_cli.books.words import Aligned, Timer, Times
+from omnitts_cli.devices.fingerprint import of_exact
 from omnitts_cli.errors import DeviceError, InputError, OmniError, UsageError
-from omnitts_cli.settings.table import Results
+from omnitts_cli.settings.table import Output, Results, Speech
+from omnitts_cli.speech.clip import Chunk, Clip
+from omnitts_cli.speech.script import Script
+from omnitts_cli.speech.speaking import Account, Stream
+from omnitts_cli.speech.tts import TTS
+from omnitts_cli.speech.voices import code_of
 from omnitts_cli.terminal.console import console
+from omnitts_cli.terminal.karaoke import line_at
 from omnitts_cli.terminal.playback import Playback
 from omnitts_cli.terminal.progress import Progress, duration
+from omnitts_cli.text.subtitles import (
+    SUBTITLE_FORMATS,
+    Sentence,
+    SubtitleFormat,
+    joined,
+    render,
+    sentence_rows,
+    subtitle_format,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     import numpy as np
 
-    from omnitts_cli.audio.encode import SoundFormat
-    from omnitts_cli.audio.loudness import Level, Meter
-    from omnitts_cli.audio.sinks import FileSink, Sink
-    from omnitts_cli.audio.speaker import SpeakerSink
     from omnitts_cli.books.m4b import M4aSink
-    from omnitts_cli.books.words import Timer, Times
-    from omnitts_cli.settings.table import Output, Speech
-    from omnitts_cli.speech.clip import Chunk, Clip
-    from omnitts_cli.speech.script import Script
-    from omnitts_cli.speech.speaking import Account, Stream
-    from omnitts_cli.speech.tts import TTS
-    from omnitts_cli.text.subtitles import Sentence, SubtitleFormat
 
 RATE = 24_000  # of every released model
 
@@ -114,8 +127,6 @@ class Player:
 
 def reserve(output: Output) -> Stage:
     """The output before the model is known. Nothing irrevocable, such as the first bytes of a pipe, is written yet."""
-    from omnitts_cli.audio.sinks import MemorySink, refuse_terminal
-
     in_place = output.output == "-" or (output.output is not None and is_special(Path(output.output)))
     if not in_place:
         return open_stage(output, RATE)
@@ -130,9 +141,6 @@ def reserve(output: Output) -> Stage:
 
 def open_stage(output: Output, rate: int) -> Stage:
     """Opens the sink for -o and --play, at this sample rate."""
-    from omnitts_cli.audio.sinks import PipeSink, TeeSink
-    from omnitts_cli.audio.speaker import open_speaker
-
     form = chosen_format(output, rate)
     if output.output == "-" and form.name == "m4a":
         raise UsageError("an .m4a file cannot go into a pipe", hint="-o speech.m4a   or   -F flac")
@@ -167,8 +175,6 @@ def open_stage(output: Output, rate: int) -> Stage:
 
 def silent_stage(output: Output) -> Stage:
     """A stage to which nothing is written: every answer gets a file of its own. Refuses an impossible format now."""
-    from omnitts_cli.audio.sinks import MemorySink
-
     return Stage(MemorySink(), chosen_format(output, RATE), RATE)
 
 
@@ -185,9 +191,6 @@ def write_answer(clip: Clip, path: Path, output: Output) -> str:
 
 def file_sink(path: Path, form: SoundFormat, rate: int, *, no_clobber: bool) -> FileSink | M4aSink:
     """The sink for a file of this format, for sound of this rate."""
-    from omnitts_cli.audio.encode import M4A
-    from omnitts_cli.audio.sinks import FileSink
-
     if form.name != M4A:
         return FileSink(path, form, rate, no_clobber=no_clobber)
     from omnitts_cli.books.m4b import M4aSink
@@ -196,8 +199,6 @@ def file_sink(path: Path, form: SoundFormat, rate: int, *, no_clobber: bool) -> 
 
 
 def chosen_format(output: Output, rate: int) -> SoundFormat:
-    from omnitts_cli.audio.encode import choose_format
-
     return choose_format(
         output.output, output.format, model_rate=rate, rate=output.sample_rate, subtype=output.subtype, m4a=True
     )
@@ -210,8 +211,6 @@ def is_special(path: Path) -> bool:
 
 def named_by_us(form: SoundFormat, rate: int) -> Stage:
     """speech.wav, or the next free number; created at once, so that two runs never share a name."""
-    from omnitts_cli.audio.target import free_name
-
     path = free_name(Path(), suffix=form.suffix)
     return Stage(file_sink(path, form, rate, no_clobber=True), form, rate, path, named=True)
 
@@ -219,8 +218,6 @@ def named_by_us(form: SoundFormat, rate: int) -> Stage:
 @contextmanager
 def folder_for_sound(folder: Path, *, needed: bool = True) -> Iterator[None]:
     """The folder while files are written into it. If we made it and it stays empty, it is removed."""
-    from omnitts_cli.audio.outlet import make_folder
-
     missing = [path for path in (folder, *folder.parents) if not path.exists()] if needed else []
     if needed:
         make_folder(folder)
@@ -236,16 +233,12 @@ class SideFile:
     """A second output (--subs, --codes): its name is checked first, its content written last."""
 
     def __init__(self, path: str, *, no_clobber: bool) -> None:
-        from omnitts_cli.audio.target import open_target
-
         if path == "-":
             raise UsageError("only sound can go to stdout", hint="--codes FILE")
         self._target = open_target(Path(path), no_clobber=no_clobber)
         self.path = Path(path)
 
     def write(self, data: bytes) -> None:
-        from omnitts_cli.audio.outlet import Outlet
-
         outlet = Outlet(self._target.file, str(self.path))
         outlet.write(data)
         outlet.check()
@@ -265,8 +258,6 @@ def by_words(output: Results) -> bool:
 
 def subtitle_names(output: Results) -> list[str]:
     """The files of --subs; `words` stands for one of each format beside the output."""
-    from omnitts_cli.text.subtitles import SUBTITLE_FORMATS
-
     if output.subs != WORDS:
         return [output.subs] if output.subs else []
     if output.output in (None, "-") or is_special(Path(str(output.output))):
@@ -278,8 +269,6 @@ class SubtitleFiles:
     """The files of --subs; by words they also need the sound, to align the words with it."""
 
     def __init__(self, output: Results, language: str, *, offline: bool) -> None:
-        from omnitts_cli.text.subtitles import subtitle_format
-
         names = subtitle_names(output)
         if names == ["-"] and output.output == "-":
             raise UsageError("only one of sound and subtitles can go to stdout", hint="-o speech.wav --subs -")
@@ -296,8 +285,6 @@ class SubtitleFiles:
 
     def write_times(self, sentences: Sequence[Sentence]) -> None:
         """The times of the sentences, or of all their words."""
-        from omnitts_cli.text.subtitles import joined, render
-
         known = joined((self.timed and self.timed.sentences) or sentences)
         for form, file in self._files:
             file.write(render(known, form, words_by=self.timed.times.by if self.timed else None).encode())
@@ -321,8 +308,6 @@ class TimedWords:
     def add(self, chunk: Chunk) -> None:
         """Sound that has just been written."""
         if self._timer is None:
-            from omnitts_cli.books.words import Timer
-
             self._timer = Timer(chunk.sample_rate, self.times)
         self._timer.add(chunk.samples, chunk.sentence)
 
@@ -333,7 +318,6 @@ def word_timing(output: Results, language: str, *, offline: bool = False) -> Tim
         from omnitts_cli.books.recognised import recognised
 
         return recognised(output.asr_model, language, offline=offline)
-    from omnitts_cli.books.words import Aligned
 
     return Aligned(language)
 
@@ -347,8 +331,6 @@ class StdoutFile:
         console.audio_on_stdout = True
 
     def write(self, data: bytes) -> None:
-        from omnitts_cli.audio.outlet import Outlet
-
         outlet = Outlet(console.stdout.file, "standard output")
         outlet.write(data)
         outlet.check()
@@ -366,8 +348,6 @@ class StdoutText(StdoutFile):
 
 def list_speakers() -> None:
     """--audio-device list."""
-    from omnitts_cli.audio.speaker import list_devices
-
     names = list_devices()
     if not names:
         raise DeviceError("this machine has no sound output", hint="-o speech.wav")
@@ -390,6 +370,16 @@ def refuse_overwriting(output: Output, inputs: Iterable[str]) -> None:
         written[option] = name
 
 
+def refuse_one_output(output: Results) -> None:
+    """Refuses the options of one output beside --output-dir."""
+    if output.output:
+        raise UsageError("use either --output or --output-dir, not both", hint="leave one of them out")
+    if output.subs or output.codes:
+        raise UsageError(
+            "--subs and --codes are for one output", hint="omnitts say -f FILE -o FILE.wav --subs FILE.srt"
+        )
+
+
 def refuse_same(name: str, inputs: Iterable[str]) -> None:
     """Refuses an output file that is also read."""
     if any(is_same(name, one) for one in inputs if one != "-"):
@@ -409,11 +399,6 @@ STEADY_S = 1.0  # before that, an estimate of the remaining time is too rough
 
 def report(command: str, speech: Speech, tts: TTS, stage: Stage, stream: Stream, *, named: bool) -> None:
     """What was made, for programs and for people. `named`: its name is printed on stdout."""
-    from omnitts_cli.audio.pcm import dbfs
-    from omnitts_cli.devices.fingerprint import of_exact
-    from omnitts_cli.speech.voices import code_of
-    from omnitts_cli.text.subtitles import joined, sentence_rows
-
     peak = dbfs(stage.loudest)
     warn_if_clipped(peak, speech.volume, stage)
     console.report_repeats()
@@ -492,8 +477,6 @@ def tell_playing(
     speaker = stage.speaker
     assert speaker is not None
     if shown and progress.style == "bar" and not player.paused:
-        from omnitts_cli.terminal.karaoke import line_at
-
         head = f"{duration(speaker.played_s)}  "
         line = line_at(shown.sentences, speaker.played_s, get_terminal_size().columns - 1 - len(head))
         if line is not None:

@@ -12,19 +12,30 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
+from omnitts_cli.audio.magic import HEAD_BYTES, no_text
 from omnitts_cli.errors import InputError, OmniError, UsageError
+from omnitts_cli.families.common.fields import Fields, longest_piece, ours_in, plain_letters, text_input
 from omnitts_cli.settings.setting import nearest, readable_size
 from omnitts_cli.settings.table import TextIn
 from omnitts_cli.speech.script import Piped, Script, Written
+from omnitts_cli.speech.speaking import estimated_s
 from omnitts_cli.terminal.console import console
 from omnitts_cli.terminal.progress import estimate
+from omnitts_cli.text import inputs
+from omnitts_cli.text.clean import Cleaner, clean, nothing_arrived
+from omnitts_cli.text.decode import Decoder, decode
 from omnitts_cli.text.formats.block import LARGEST_DOCUMENT
-
-if TYPE_CHECKING:
-    from omnitts_cli.text.inputs import TextOptions
-    from omnitts_cli.text.piece import Piece
+from omnitts_cli.text.given import as_words
+from omnitts_cli.text.inputs import TextOptions, TextStream, input_format, pieces_of_document
+from omnitts_cli.text.language import detect
+from omnitts_cli.text.lexicon import load_lexicon
+from omnitts_cli.text.model_input import TextInput
+from omnitts_cli.text.piece import Piece
+from omnitts_cli.text.reading import reader, readings
+from omnitts_cli.weights.find import here
+from omnitts_cli.weights.names import HubName
 
 STDIN_BLOCK = 1 << 16
 SHOWN_BYTES = 200  # of a text without words, for the message
@@ -35,8 +46,6 @@ IDLE_S = 0.3  # an unfinished line is spoken after this time without input
 
 def open_script(words: list[str] | None, options: TextIn, language: str | None, command: str) -> Script:
     """The text that the command was given; an error where there is none or two. `language`: a code, or None."""
-    from omnitts_cli.text import inputs
-
     words, options = as_meant(words, options)
     check_sources(words, options, command)
     how = text_options(options, language)
@@ -56,9 +65,6 @@ def open_script(words: list[str] | None, options: TextIn, language: str | None, 
 
 def live_texts(words: list[str] | None, options: TextIn, command: str) -> Iterator[str]:
     """The same text as it arrives, in no particular pieces."""
-    from omnitts_cli.text.clean import clean
-    from omnitts_cli.text.decode import decode
-
     words, options = as_meant(words, options)
     check_sources(words, options, command)
     before = [clean(as_utf8(" ".join(words)) + "\n\n" * bool(options.file))] if words else []
@@ -119,9 +125,6 @@ def reads_pipe(options: TextIn) -> bool:
 
 
 def text_options(options: TextIn, language: str | None) -> TextOptions:
-    from omnitts_cli.text.inputs import TextOptions
-    from omnitts_cli.text.lexicon import load_lexicon
-
     lexicon = load_lexicon([Path(name) for name in options.lexicon])
     return TextOptions(options.split, language, options.encoding, lexicon)  # type: ignore[arg-type]
 
@@ -131,9 +134,6 @@ def source(name: str, options: TextIn) -> BinaryIO | None:
 
     Checked here, so that a wrong name is reported before anything is loaded.
     """
-    from omnitts_cli.audio.magic import HEAD_BYTES, no_text
-    from omnitts_cli.text.inputs import input_format
-
     file = opened(name)
     if name == "-" or not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         return file
@@ -206,8 +206,6 @@ def pieces_of_files(
     names: Iterable[str], sources: list[BinaryIO | None], options: TextIn, how: TextOptions, *, after: bool = False
 ) -> Iterator[Piece]:
     """The pieces of several files, one after the other; `sources` are those of `source`. `after`: they follow words."""
-    from omnitts_cli.text.inputs import input_format, pieces_of_document
-
     paragraph = int(after)
     for number, (name, pipe) in enumerate(zip(names, sources, strict=True), int(after)):
         with pipe or opened(name) as file:
@@ -229,9 +227,6 @@ def known_chars(names: Iterable[str]) -> int | None:
 
 def texts_of_stdin(options: TextIn) -> Iterator[str]:
     """Stdin as clean text, as soon as it is certain."""
-    from omnitts_cli.text.clean import Cleaner
-    from omnitts_cli.text.decode import Decoder
-
     decoder, cleaner = Decoder(options.encoding), Cleaner()
     descriptor = sys.stdin.fileno()
     while data := os.read(descriptor, STDIN_BLOCK):
@@ -246,9 +241,6 @@ def idle(descriptor: int) -> bool:
 
 def lines_of_stdin(how: TextOptions) -> Iterator[list[Piece]]:
     """Stdin in pieces, line by line while it is open; an empty one is an error."""
-    from omnitts_cli.text.clean import nothing_arrived
-    from omnitts_cli.text.inputs import TextStream
-
     stream, descriptor, found, head = TextStream(how), sys.stdin.fileno(), False, b""
     while data := os.read(descriptor, STDIN_BLOCK):
         head = head.lstrip() or data[:SHOWN_BYTES]
@@ -263,12 +255,6 @@ def lines_of_stdin(how: TextOptions) -> Iterator[list[Piece]]:
 
 def rehearse(script: Script, model: str, variant: str, text: TextIn, language: str | None = None) -> None:
     """--dry-run: what will be spoken, how long it will be, and what the model weighs. `language`: given by -l."""
-    from omnitts_cli.speech.speaking import estimated_s
-    from omnitts_cli.text.given import as_words
-    from omnitts_cli.text.language import detect
-    from omnitts_cli.text.model_input import TextInput
-    from omnitts_cli.text.reading import reader, readings
-
     known = known_of(model, variant)
     rows: list[list[str]] = []
     number, seconds, read = 0, 0.0, None
@@ -312,10 +298,6 @@ class Known:
 
 def known_of(name: str, variant: str) -> Known:
     """The size of a model, its longest piece, and whether it reads letters only."""
-    from omnitts_cli.families.common.fields import Fields, longest_piece, ours_in, plain_letters, text_input
-    from omnitts_cli.weights.find import here
-    from omnitts_cli.weights.names import HubName
-
     try:
         found = here(name, variant=variant)
         if isinstance(found, HubName):

@@ -12,12 +12,16 @@ from omnitts_cli.cli.job import opened_model
 from omnitts_cli.errors import InputError, ModelError, UsageError
 from omnitts_cli.settings.commands import SavedClip
 from omnitts_cli.settings.environment import EMBEDDED
-from omnitts_cli.settings.table import Intent, Machine, Messages, Model, Network, Results, Speech, TextIn
+from omnitts_cli.settings.table import Intent, Machine, Messages, Model, Network, TextIn
 from omnitts_cli.speech import voice_files
+from omnitts_cli.speech.reference import reference
 from omnitts_cli.speech.voice_files import SUFFIX
+from omnitts_cli.speech.voices import parts_of_blend
 from omnitts_cli.terminal.console import console
 from omnitts_cli.text.language import LANGUAGES, language_code
 from omnitts_cli.voices import Cloned
+from omnitts_cli.weights.find import here, not_here
+from omnitts_cli.weights.names import HubName
 
 if TYPE_CHECKING:
     from omnitts_cli.families.common.family import Family
@@ -71,24 +75,6 @@ def show(name: str, messages: Messages) -> None:
     console.record(status="ok", **facts)
 
 
-def preview(
-    name: str,
-    speech: Speech,
-    output: Results,
-    machine: Machine,
-    intent: Intent,
-    network: Network,
-    messages: Messages,
-    text: str,
-) -> None:
-    """Speak a sample sentence in a voice."""
-    from omnitts_cli.cli.say import say
-
-    if output.output is None and output.play is None and not output.dry_run:
-        output = replace(output, play=True)  # a preview is heard; it leaves no file unasked
-    say(TextIn(), replace(speech, voice=name), output, machine, intent, network, messages, words=[text])
-
-
 def save(
     name: str, clip: SavedClip, model: Model, machine: Machine, intent: Intent, network: Network, messages: Messages,
     force: bool = False,
@@ -106,8 +92,6 @@ def save(
 
 def renew(name: str, model: Model, machine: Machine, intent: Intent, network: Network, messages: Messages) -> None:
     """Make a saved voice again from its clip, for the installed version of its model or for another model."""
-    from omnitts_cli.speech.reference import reference
-
     saved = voice_files.load(name)
     if saved.clip is None:
         hint = f"omnitts voices rm {name}   then   omnitts voices save {name} -r CLIP"
@@ -216,8 +200,6 @@ def blend(
     force: bool = False,
 ) -> None:
     """Blend saved voices, or the model's own, into a new one."""
-    from omnitts_cli.speech.voices import parts_of_blend
-
     if ":" in name:  # the name of the blend is missing, or not in front
         names = [part for part in parts if ":" not in part] or ["NAME"]
         weights = [name, *(part for part in parts if ":" in part)]
@@ -252,8 +234,6 @@ def speakers(model: str, language: str | None = None) -> list[tuple[str, str, st
     released model need not be on this machine.
     """
     from omnitts_cli.families.known import families, family_of
-    from omnitts_cli.weights.find import here, not_here
-    from omnitts_cli.weights.names import HubName
 
     try:
         found = here(model or EMBEDDED)

@@ -11,11 +11,12 @@ import time
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from omnitts_cli.errors import DeviceError, Notice, OutputError, UsageError
+from omnitts_cli.fleet.job import Job, Model
 from omnitts_cli.fleet.journal import FAILED, Journal
 from omnitts_cli.fleet.leases import COPIES, DEATHS, Lease, Leases
 from omnitts_cli.fleet.plan import Plan
@@ -23,9 +24,6 @@ from omnitts_cli.fleet.run import Pace, commit, in_order
 from omnitts_cli.fleet.store import Made, Shards, Store
 from omnitts_cli.fleet.worker import Counts, Task, Worker, under_way
 from omnitts_cli.settings.environment import quiet_ray, use_token_of_ray
-
-if TYPE_CHECKING:
-    from omnitts_cli.fleet.job import Job, Model
 
 OBJECT_STORE_BYTES = 256 << 20
 CALLS = 4  # at once in a worker: two leases, and `ready`

@@ -18,6 +18,7 @@ import numpy as np
 from omnitts_cli import files
 from omnitts_cli.audio.encode import SoundFormat, choose_format
 from omnitts_cli.audio.outlet import make_folder
+from omnitts_cli.devices.fingerprint import fingerprint
 from omnitts_cli.errors import DeviceError, InputError, Notice, OutputError, UsageError
 from omnitts_cli.fleet import disk
 from omnitts_cli.fleet.content import Keys, model_mask
@@ -37,6 +38,7 @@ from omnitts_cli.fleet.store import PARTS, Files, ParquetParts, Shards, Store
 from omnitts_cli.fleet.verify import Verifier
 from omnitts_cli.settings.corpus import Corpus, Verification
 from omnitts_cli.settings.table import Speech, TextIn
+from omnitts_cli.speech.transcribe import Whisper
 from omnitts_cli.speech.tts import TTS
 
 OWNER = "run"  # file with the token of the run whose workers may commit
@@ -481,7 +483,6 @@ class Job:
         if self.checks.verify == "none":
             return None
         from omnitts_cli.devices.cpu import physical_cores
-        from omnitts_cli.speech.transcribe import Whisper
 
         cores = max(1, physical_cores() // 2)  # the others are the engine's
         workers = max(1, cores // THREADS_EACH)
@@ -558,8 +559,6 @@ class Job:
 
 def bits_of(tts: TTS) -> str:
     """The fingerprint of what the bits of a sound depend on, besides request and model."""
-    from omnitts_cli.devices.fingerprint import fingerprint  # imports torch
-
     return fingerprint(tts.engine.device)
 
 

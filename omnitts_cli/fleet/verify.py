@@ -16,6 +16,7 @@ import numpy as np
 from omnitts_cli.audio.resample import resample
 from omnitts_cli.errors import InputError, UsageError
 from omnitts_cli.text.reading import EXTRA, of_wetext
+from omnitts_cli.text.spell_out import plain_letters
 
 ASR_RATE = 16_000
 SPAN_S = 25.0  # the recogniser gets about this much at a time, cut at ends of sentences
@@ -220,8 +221,6 @@ def words_of(text: str, language: str | None) -> list[str]:
 
 
 def in_english(text: str) -> str:
-    from omnitts_cli.text.spell_out import plain_letters
-
     try:
         return plain_letters(text)
     except InputError:  # not English at all

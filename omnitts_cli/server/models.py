@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -19,13 +19,11 @@ from omnitts_cli.server.problems import Problem, busy, unknown
 from omnitts_cli.settings.table import Speech, TextIn
 from omnitts_cli.speech import servers
 from omnitts_cli.speech.script import Written
+from omnitts_cli.speech.tts import TTS
 from omnitts_cli.speech.voices import Voice
 from omnitts_cli.text.piece import Piece
 from omnitts_cli.voices import Cloned, Designed, Named
 from omnitts_cli.weights.released import SIZES
-
-if TYPE_CHECKING:
-    from omnitts_cli.speech.tts import TTS
 
 RANDOM = "random:"
 VARIANTS = {"custom_voice": "named", "base": "cloned", "voice_design": "designed"}

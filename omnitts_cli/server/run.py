@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import uvicorn
 
@@ -26,9 +26,7 @@ from omnitts_cli.server.state import State
 from omnitts_cli.server.worker import SWITCH_S
 from omnitts_cli.settings.commands import Serving
 from omnitts_cli.settings.environment import server_socket
-
-if TYPE_CHECKING:
-    from omnitts_cli.speech.tts import TTS
+from omnitts_cli.speech.tts import TTS
 
 CUT_OFF = 143
 LAST_S = 2.0  # for connections to close, after the last request

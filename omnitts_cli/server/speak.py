@@ -21,14 +21,13 @@ from omnitts_cli.server.state import Call, State
 from omnitts_cli.server.voices import kind_of, of_values, spelled, voice_of
 from omnitts_cli.speech.clip import Chunk
 from omnitts_cli.speech.script import Fed
-from omnitts_cli.speech.tts import script_of
+from omnitts_cli.speech.tts import TTS, script_of
 from omnitts_cli.speech.voices import Voice
 from omnitts_cli.text.language import LANGUAGES
 from omnitts_cli.voices import Cloned, Designed, Named
 
 if TYPE_CHECKING:
     from omnitts_cli.server.models import Model
-    from omnitts_cli.speech.tts import TTS
 
 SHORT_CHARS = 100
 """Texts up to this length are split and normalised on the event loop; longer ones in a thread."""

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from omnitts_cli.books.words import Timer
 from omnitts_cli.errors import Notice
 from omnitts_cli.server.clips import Clips
 from omnitts_cli.server.guard import Guard
@@ -21,12 +22,11 @@ from omnitts_cli.server.models import Models
 from omnitts_cli.server.problems import Problem, busy
 from omnitts_cli.server.voices import Saved
 from omnitts_cli.settings.commands import Serving
+from omnitts_cli.speech.speaking import Stream
+from omnitts_cli.speech.tts import TTS
 
 if TYPE_CHECKING:
-    from omnitts_cli.books.words import Timer
     from omnitts_cli.server.models import Model
-    from omnitts_cli.speech.speaking import Stream
-    from omnitts_cli.speech.tts import TTS
 
 SWEEP_S = 0.25
 MOST_WAITING_BYTES = 256 << 20

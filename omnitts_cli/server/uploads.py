@@ -26,6 +26,7 @@ from omnitts_cli.server.voices import MOST_SAVED, OPENAI, of_values, own_name
 from omnitts_cli.settings.table import Speech, TextIn
 from omnitts_cli.speech import reference, voice_files
 from omnitts_cli.speech.clip import Clip, join
+from omnitts_cli.speech.script import Written
 from omnitts_cli.speech.voices import Voice
 from omnitts_cli.text.inputs import pieces_of_text
 
@@ -146,8 +147,6 @@ def voice_files_source() -> int:
 
 def script() -> Any:
     """The text that a described voice speaks."""
-    from omnitts_cli.speech.script import Written
-
     return Written(pieces_of_text(SAMPLE), len(SAMPLE))
 
 

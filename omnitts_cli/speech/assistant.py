@@ -11,15 +11,16 @@ from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
+from omnitts_cli.audio.read import read_sound
 from omnitts_cli.errors import InputError, UsageError
+from omnitts_cli.request import Request, Sampling
 from omnitts_cli.speech.reply import Answer, Reply, SpokenReply
+from omnitts_cli.speech.voices import Voice, voice_for
 
 if TYPE_CHECKING:
     from omnitts_cli.engine.answer_loop import AnswerLoop
     from omnitts_cli.models.audio_tower import Sound
     from omnitts_cli.models.thinker import Message
-    from omnitts_cli.request import Request, Sampling
-    from omnitts_cli.speech.voices import Voice
 
 MOST_TOKENS = 1024
 LONGEST_S = 600.0  # of one recording
@@ -148,16 +149,12 @@ class Assistant:
         **options: Any,
     ) -> SpokenReply:
         """Returns the answer that follows `messages`, as it is written and spoken."""
-        from omnitts_cli.request import Request, Sampling
-
         who = self._voice_for(voice)
         reply = self._reply(messages, Request("", who.identity, sampling=speech_sampling or Sampling()), **options)
         assert isinstance(reply, SpokenReply)
         return reply
 
     def _voice_for(self, voice: str | Voice | None) -> Voice:
-        from omnitts_cli.speech.voices import voice_for
-
         if self.loop.speech is None:
             raise UsageError("the model was opened without speech", hint="load_assistant(..., speech=True)")
         return voice_for(voice, self.loop.speech.model)
@@ -258,7 +255,6 @@ def conversation(question: str | None, system: str | None, sounds: Sequence[Soun
 
 def listen(source: str | PathLike[str], stdin: BinaryIO | None = None) -> Sound:
     """A recording of 0.1 s to 10 minutes as a question; `-` reads `stdin`. InputError for what is not sound."""
-    from omnitts_cli.audio.read import read_sound
     from omnitts_cli.models.audio_tower import RATE, SHORTEST_S, Sound
 
     record = f"a recording of {SHORTEST_S} s to {LONGEST_S / 60:g} minutes"

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from omnitts_cli import files
 from omnitts_cli.errors import InputError, OutputError
+from omnitts_cli.speech.reply import Answer
 
 if TYPE_CHECKING:
     from omnitts_cli.models.thinker import Message
-    from omnitts_cli.speech.reply import Answer
 
 ROLES = ("system", "user", "assistant")
 

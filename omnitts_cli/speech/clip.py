@@ -11,6 +11,9 @@ from typing import BinaryIO, overload
 
 import numpy as np
 
+from omnitts_cli.audio.encode import FORMATS, choose_format, unknown_suffix
+from omnitts_cli.audio.outlet import Outlet
+from omnitts_cli.audio.sinks import FileSink, Track
 from omnitts_cli.errors import Notice, UsageError
 from omnitts_cli.text.subtitles import Sentence
 
@@ -74,10 +77,6 @@ class Clip:
 
         To an open file, it writes the format that is given, WAV otherwise, and returns None.
         """
-        from omnitts_cli.audio.encode import FORMATS, choose_format, unknown_suffix
-        from omnitts_cli.audio.outlet import Outlet
-        from omnitts_cli.audio.sinks import FileSink, Track
-
         if not isinstance(path, str | PathLike):
             form = choose_format(None, format, model_rate=self.sample_rate, rate=sample_rate, subtype=subtype)
             track = Track(Outlet(path, "the open file"), form, self.sample_rate)

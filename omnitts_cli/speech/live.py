@@ -10,15 +10,13 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from omnitts_cli.speech.loop import Loop
 from omnitts_cli.speech.script import Fed
 from omnitts_cli.speech.speaking import Manner, Stream, Take, Tell, sub_seed
 from omnitts_cli.text.phrases import GOOD, ends_before
 from omnitts_cli.text.piece import Break, Piece
-
-if TYPE_CHECKING:
-    from omnitts_cli.speech.loop import Loop
 
 LONG, LONGER = 0.6, 0.75  # of the longest piece: from here on a request ends at a clause, or at any phrase
 CLAUSE = 0.45  # what a cut costs before a clause or behind a comma

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from omnitts_cli.audio.chunk import Chunk
 from omnitts_cli.errors import DeviceError, UsageError
+from omnitts_cli.request import Failed, Request
 
 if TYPE_CHECKING:
     from omnitts_cli.engine.engine import Engine
-    from omnitts_cli.request import Failed, Request
 
 FIRST_SOUND, STREAMING, BULK = range(3)
 """Priorities: a listener who has no sound yet, one who has, and work that no one listens to as it is made."""

@@ -13,15 +13,21 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from omnitts_cli import files
+from omnitts_cli.audio.check import check_clip, check_transcript
+from omnitts_cli.audio.read import Recording, read_clip
+from omnitts_cli.audio.resample import resample
+from omnitts_cli.audio.trim import trim
 from omnitts_cli.errors import InputError, Notice, UsageError
+from omnitts_cli.speech import transcribe as recognition
 from omnitts_cli.speech import voices
 from omnitts_cli.speech.clip import Clip
 from omnitts_cli.speech.voices import Voice
+from omnitts_cli.text.decode import decode
 from omnitts_cli.text.reading import read_transcript
+from omnitts_cli.text.split import columns, split
 from omnitts_cli.voices import Cloned
 
 if TYPE_CHECKING:
-    from omnitts_cli.audio.read import Recording
     from omnitts_cli.models.roles import SpeechModel
 
 BREATH_S = 0.2
@@ -87,8 +93,6 @@ def reference(
     tell: Tell,
 ) -> Reference:
     """Returns the clip, cut to a usable length. `tell` gets a notice about every problem."""
-    from omnitts_cli.audio.read import read_clip
-
     recording = in_a_row([read_clip(name, start=start, end=end, stdin=stdin, record=RECORD) for name in clips])
     return prepared(recording, transcript, pad=pad, check=check, transcribe=transcribe,
                     asr_model=asr_model, offline=offline, tell=tell)  # fmt: skip
@@ -106,13 +110,8 @@ def prepared(
     tell: Tell,
 ) -> Reference:
     """Returns the recording as a reference."""
-    from omnitts_cli.audio.check import check_clip, check_transcript
-    from omnitts_cli.text.split import columns
-
     doubts = list(recording.notices)
     if transcribe:
-        from omnitts_cli.speech import transcribe as recognition
-
         transcript = recognition.transcribe(
             recording.sound, recording.rate, offline=offline, tell=tell, model=asr_model
         )
@@ -143,9 +142,6 @@ def in_a_row(recordings: Sequence[Recording]) -> Recording:
 
 def shortened(recording: Recording, transcript: str | None, tell: Tell) -> tuple[Recording, str | None]:
     """A long clip cut at a pause, and its transcript at the same place."""
-    from omnitts_cli.audio.trim import trim
-    from omnitts_cli.text.split import split
-
     sentences = None if transcript is None else list(split(transcript))
     ends = None if sentences is None else [piece.end / len(str(transcript)) for piece in sentences]
     cut = trim(recording.sound, recording.rate, ends)
@@ -159,15 +155,11 @@ def shortened(recording: Recording, transcript: str | None, tell: Tell) -> tuple
 
 def of_clip(clip: Clip) -> Recording:
     """A Clip as a recording."""
-    from omnitts_cli.audio.read import Recording
-
     return Recording(clip.samples, clip.sample_rate, "the clip", clip.sample_rate, 1, clip.seconds)
 
 
 def words_of(path: Path) -> str:
     """The transcript in a file."""
-    from omnitts_cli.text.decode import decode
-
     try:
         return decode(files.read(path, files.LARGE, pipes=True), None, str(path)).strip()
     except OSError as error:
@@ -176,8 +168,6 @@ def words_of(path: Path) -> str:
 
 def cloned(found: Reference, model: SpeechModel) -> Voice:
     """Returns the voice of the clip, for this model."""
-    from omnitts_cli.audio.resample import resample
-
     voices.require("cloned", model)
     cloner, recording, transcript = model.cloner, found.recording, found.transcript
     assert cloner is not None, "a model that clones can encode clips"

@@ -18,17 +18,18 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import numpy as np
 
 from omnitts_cli.audio.chunk import Chunk, Stopped
+from omnitts_cli.audio.read import Recording
 from omnitts_cli.errors import OmniError, UsageError
 from omnitts_cli.request import Failed, Request
 from omnitts_cli.settings import environment
 from omnitts_cli.speech import reference as references
 from omnitts_cli.speech import voice_files, voices
-from omnitts_cli.speech.loop import BULK
+from omnitts_cli.speech.loop import BULK, Callback
 from omnitts_cli.speech.servers import (
     ANSWER_S,
     Address,
@@ -43,10 +44,6 @@ from omnitts_cli.speech.servers import (
 from omnitts_cli.speech.tts import TTS
 from omnitts_cli.speech.voices import Voice, VoiceLike
 from omnitts_cli.voices import Cloned, Designed, Named
-
-if TYPE_CHECKING:
-    from omnitts_cli.audio.read import Recording
-    from omnitts_cli.speech.loop import Callback
 
 BUSY_S = 30.0  # how long a server with a full queue is asked again
 MOST_AT_ONCE = 16  # pieces of one command; a server admits fewer connections of one client than it has slots

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 
+from omnitts_cli.audio.chunk import Chunk
 from omnitts_cli.errors import Notice
 from omnitts_cli.speech.clip import Clip, join
 
 if TYPE_CHECKING:
-    from omnitts_cli.audio.chunk import Chunk
     from omnitts_cli.engine.answer_loop import Sound
     from omnitts_cli.engine.text_slots import Token
 

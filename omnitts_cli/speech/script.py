@@ -6,12 +6,10 @@ import queue
 import threading
 from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from omnitts_cli.errors import OmniError
-
-if TYPE_CHECKING:
-    from omnitts_cli.text.piece import Piece
+from omnitts_cli.text.piece import Piece
 
 PIECES_AHEAD = 256  # pieces buffered if a pipe writes faster than speech is made
 

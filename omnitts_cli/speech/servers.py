@@ -15,14 +15,16 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
+from omnitts_cli.devices.fingerprint import of_exact
 from omnitts_cli.errors import DeviceError, GuardError, ModelError, OmniError, UsageError
 from omnitts_cli.settings import environment
-
-if TYPE_CHECKING:
-    from omnitts_cli.speech.tts import TTS
+from omnitts_cli.speech.tts import TTS
+from omnitts_cli.weights.find import here
+from omnitts_cli.weights.names import Found, hub_name
+from omnitts_cli.weights.sums import identity
 
 FORMAT = 1
 """Raised when the same request to a server no longer gives the sound of a local run."""
@@ -132,10 +134,6 @@ def same_model(
     address: Address, model: str, variant: str, device: str, dtype: str, exact: bool = False
 ) -> Mapping[str, Any] | None:
     """The entry of the model that a local run would open with these options."""
-    from omnitts_cli.weights.find import here
-    from omnitts_cli.weights.names import Found
-    from omnitts_cli.weights.sums import identity
-
     try:
         served = models(address, AUTO_CONNECT_S, AUTO_ANSWER_S)
         found = here(model, variant=variant)
@@ -156,8 +154,6 @@ def same_model(
 
 def model_there(address: Address, model: str | None, variant: str) -> Mapping[str, Any]:
     """The entry of the model that a server speaks this with; has it loaded if necessary."""
-    from omnitts_cli.weights.names import hub_name
-
     try:
         full = hub_name(model, variant) if model else None
         names = {model, full.name if full else model}
@@ -344,11 +340,6 @@ def card(tts: TTS, source: str, variant: str | None, *, device: str, dtype: str)
     `source` and `variant` are as for `load`; `device` and `dtype` are the server's own options. The first
     time, it reads all of the weights.
     """
-    from omnitts_cli.devices.fingerprint import of_exact
-    from omnitts_cli.weights.find import here
-    from omnitts_cli.weights.names import Found
-    from omnitts_cli.weights.sums import identity
-
     engine, model, found = tts.engine, tts.engine.model, here(source, variant=variant)
     folder = found.folder if isinstance(found, Found) else None
     return {

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -24,15 +24,12 @@ from omnitts_cli.audio.tape import Tape
 from omnitts_cli.errors import GuardError, Notice, TextError
 from omnitts_cli.request import Failed, Request
 from omnitts_cli.speech.clip import Chunk, Clip, join
-from omnitts_cli.speech.loop import BULK, FIRST_SOUND, STREAMING, require_process
+from omnitts_cli.speech.loop import BULK, FIRST_SOUND, STREAMING, Loop, require_process
+from omnitts_cli.speech.script import Script
+from omnitts_cli.text.piece import Piece
 from omnitts_cli.text.reading import Read, readings
 from omnitts_cli.text.subtitles import Sentence, joined
 from omnitts_cli.text.unreadable import HINT
-
-if TYPE_CHECKING:
-    from omnitts_cli.speech.loop import Loop
-    from omnitts_cli.speech.script import Script
-    from omnitts_cli.text.piece import Piece
 
 SEED_BYTES = 6
 READ_AHEAD = 2  # pieces that are read and wait to be begun

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Self, overload
 from omnitts_cli.audio.loudness import level
 from omnitts_cli.errors import Notice, OmniError, UsageError
 from omnitts_cli.request import Request, Sampling, drawable
+from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.settings.environment import EMBEDDED
+from omnitts_cli.settings.layers import Layers
 from omnitts_cli.settings.setting import fields_of, former_names, nearest
 from omnitts_cli.settings.table import SHARED, Machine, Network, Speech, TextIn
 from omnitts_cli.speech import reference as references
@@ -26,14 +28,16 @@ from omnitts_cli.speech.loop import Loop, require_process
 from omnitts_cli.speech.script import Fed, Script, Written
 from omnitts_cli.speech.speaking import Manner, Stream, Tell
 from omnitts_cli.speech.voices import Voice, VoiceLike
+from omnitts_cli.text import inputs
 from omnitts_cli.text.language import LANGUAGES
+from omnitts_cli.text.lexicon import load_lexicon
 from omnitts_cli.text.piece import Piece
 from omnitts_cli.text.reading import reader
 from omnitts_cli.voices import Designed
+from omnitts_cli.weights.fetch import Report
 
 if TYPE_CHECKING:
     from omnitts_cli.engine.engine import Engine
-    from omnitts_cli.weights.fetch import Report
 
 AHEAD = 4  # pieces split ahead, so that no slot waits for the splitter
 NOT_HERE = ("file", "model", "voice")
@@ -98,9 +102,6 @@ def load(
 
 def with_settings(name: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """The model, the engine settings and the defaults of `speak`, from the user's settings."""
-    from omnitts_cli.settings.engine import EngineSettings
-    from omnitts_cli.settings.layers import Layers
-
     plain = EngineSettings()
     typed = {key: value for key, value in given.items() if value != getattr(plain, key, None)}
     known = [field for group in SHARED for field in fields_of(group)]
@@ -450,9 +451,6 @@ def script_of(
     """The pieces of a text that is all there. `lexicon`: more words and how they are spoken. `most`: the characters
     that the text may have with those.
     """
-    from omnitts_cli.text import inputs
-    from omnitts_cli.text.lexicon import load_lexicon
-
     known = language if language in LANGUAGES else None
     words = load_lexicon([Path(name) for name in how.lexicon], most)
     words.add(lexicon)

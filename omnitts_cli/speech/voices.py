@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 from omnitts_cli.errors import Notice, UsageError, VoiceError
 from omnitts_cli.settings.setting import nearest
 from omnitts_cli.speech import voice_files
+from omnitts_cli.speech.script import Script
 from omnitts_cli.speech.voice_files import SavedVoice
 from omnitts_cli.text.language import CERTAIN, FLOOR, LANGUAGES, detect
+from omnitts_cli.text.reading import Read
 from omnitts_cli.voices import Cloned, Designed, Named
 
 if TYPE_CHECKING:
     from omnitts_cli.models.roles import SpeechModel
-    from omnitts_cli.speech.script import Script
-    from omnitts_cli.text.reading import Read
 
 POLL_S = 0.25
 SURE_WORDS = 4
