@@ -53,7 +53,7 @@ def rows_of(count: int, free: bool) -> list[dict[str, Any]]:
 
 def engine_alone(tts: TTS, rows: list[dict[str, Any]], seconds: float, lead_s: float) -> dict[str, float]:
     """Audio seconds per second of the engine itself, always with more requests than slots."""
-    engine, voice = tts.engine, Named(next(iter(tts.engine.model.speakers), ""))
+    engine, voice = tts.engine.engine, Named(next(iter(tts.engine.model.speakers), ""))
     requests = (
         Request(row["text"], voice, seed=row["seed"], max_frames=row.get("max_frames")) for row in rows
     )  # fmt: skip

@@ -124,7 +124,6 @@ class Traced(serve.Bench):
     def __init__(self, options: Any) -> None:
         from omnitts_cli.server import speak, speech
         from omnitts_cli.server.engines import ProcessEngine
-        from omnitts_cli.speech.loop import Loop
 
         self.marks: Marks = {}
         self.calls: dict[str, str] = {}  # by the engine's name of a request
@@ -144,15 +143,15 @@ class Traced(serve.Bench):
             if current:
                 self.calls[name] = current.pop()
 
-        def returned(news: list[Any], engine: Any) -> None:
-            for one in news:
+        def returned(engine: Any, kind: str, *given: Any) -> None:
+            for one in given[1] if kind == "news" else ():
                 if one.request in self.calls:
                     note(self.marks, self.calls[one.request], "returned")
 
         before(speak, "open_stream", opening)
-        before(Loop, "submit", submitting)
-        after(Loop, "submit", submitted)
-        after(ProcessEngine, "step", returned)
+        before(ProcessEngine, "submit", submitting)
+        after(ProcessEngine, "submit", submitted)
+        before(ProcessEngine, "_take", returned)
         before(speech, "deliver", lambda call, *given, **more: note(self.marks, call.id, "sent"))
         super().__init__(options)
 

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import SimpleQueue
 from types import SimpleNamespace
@@ -25,8 +25,9 @@ import numpy as np
 
 from omnitts_cli.audio.chunk import Chunk
 from omnitts_cli.errors import Notice
-from omnitts_cli.request import Request
+from omnitts_cli.request import BULK, Request
 from omnitts_cli.speech import tts
+from omnitts_cli.speech.loop import Loop
 from omnitts_cli.speech.tts import TTS
 from omnitts_cli.voices import Named
 
@@ -58,7 +59,7 @@ class Row:
 
 
 class PacedEngine:
-    """Has the methods that `speech.loop` calls."""
+    """Has what `speech.loop` needs of an engine."""
 
     sleeping = False
 
@@ -79,6 +80,8 @@ class PacedEngine:
         self.plan = SimpleNamespace(slots=slots)
         self.device = SimpleNamespace(name="paced", card="none", synchronize=lambda: None)
         self._inbox: SimpleQueue[Any] = SimpleQueue()
+        self._ids = itertools.count(1)
+        self.admitted: dict[str, float] = {}
         self._rows: dict[str, Row] = {}
         self._waiting: dict[str, Row] = {}
         self._held = 0
@@ -87,12 +90,18 @@ class PacedEngine:
         self._sound = (0.1 * np.random.default_rng(0).standard_normal(64 * SAMPLES)).astype(np.float32)
 
     @property
+    def queued(self) -> int:
+        """How many requests wait for a step."""
+        return len(self._waiting)
+
+    @property
     def busy(self) -> bool:
         """Whether anything is left to do."""
         return bool(self._rows or self._waiting or self._flight) or not self._inbox.empty()
 
-    def submit(self, request: Request, *, live: bool = False) -> str:
+    def submit(self, request: Request, *, live: bool = False, priority: int = BULK, client: str = "") -> str:
         """Queues a request."""
+        request = replace(request, id=request.id or f"r{next(self._ids)}")
         self._inbox.put(("submit", request))
         return request.id
 
@@ -122,6 +131,7 @@ class PacedEngine:
         else:
             self._held = 0
             self._rows |= self._waiting
+            self.admitted |= dict.fromkeys(self._waiting, time.perf_counter())
             self._waiting.clear()
         rows = list(self._rows.values())
         host = self.host_s * (FIXED + (1 - FIXED) * len(rows) / 64)
@@ -153,7 +163,7 @@ class PacedEngine:
             return []
         count, row.given, row.due, row.index = row.frames - row.given, row.frames, 0, row.index + 1
         if last:
-            del self._rows[name]
+            del self._rows[name], self.admitted[name]
         stopped: Any = ("cancelled" if row.cancelled else "limit") if last else None
         return [Chunk(name, row.index - 1, self._sound[: count * SAMPLES].copy(), np.zeros((count, GROUPS), np.int64),
                       last, stopped)]  # fmt: skip
@@ -215,7 +225,7 @@ def throughput(opened: TTS, streams: int, seconds: float, frames: int, *, spread
             if again:
                 submit()
 
-        opened.loop.submit(request, on_news)
+        opened.engine.submit(request, on_news)
 
     state["running"] = streams
     for _ in range(streams):
@@ -229,4 +239,4 @@ def paced_engine(source: str, slots: int) -> TTS:
     """A PacedEngine; `source` is FRAME_MS,PREFILL_MS,HOST_MS,CALLS,GATHER."""
     frame_ms, prefill_ms, host_ms, calls, gather = map(float, source.split(","))
     engine: Any = PacedEngine(frame_ms, prefill_ms, host_ms, int(calls), int(gather), slots)
-    return TTS(engine)
+    return TTS(Loop(engine))

@@ -9,6 +9,9 @@ from typing import Literal
 from omnitts_cli.errors import OmniError
 from omnitts_cli.voices import Named, Voice
 
+FIRST_SOUND, STREAMING, BULK = range(3)
+"""Priorities: a listener who has no sound yet, one who has, and work that no one listens to as it is made."""
+
 TextMode = Literal["whole", "streamed"]
 COLDEST = 1e-30
 """The lowest sampling temperature: dividing scores by less may overflow float32. Below it, decoding is greedy."""

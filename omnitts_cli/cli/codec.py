@@ -27,13 +27,13 @@ from omnitts_cli.cli.sound_out import (
 from omnitts_cli.errors import InputError, UsageError
 from omnitts_cli.settings.setting import TARGET
 from omnitts_cli.settings.table import Intent, Machine, Messages, Model, Network, Output
+from omnitts_cli.speech.loop import SpeechEngine
 from omnitts_cli.terminal.console import console
 from omnitts_cli.terminal.signals import held
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from omnitts_cli.engine.engine import Engine
 
 LARGEST_BYTES = 2**30
 CHUNK = 32  # frames decoded at once
@@ -163,7 +163,7 @@ def unusable(shown: str, why: str) -> InputError:
     return InputError(f"cannot use code file {shown}", cause=why[:200], hint=hint)
 
 
-def decoded(engine: Engine, codes: np.ndarray) -> Iterator[np.ndarray]:
+def decoded(engine: SpeechEngine, codes: np.ndarray) -> Iterator[np.ndarray]:
     """Yields sound chunk by chunk, carrying the codec's state along."""
     import torch
 

@@ -1,4 +1,5 @@
-"""Admission: a request becomes a prompt, the prompt is prefilled into the cache, the slot's columns are written.
+"""Admission: who gets the next free slot, and how. A request becomes a prompt, the prompt is prefilled into the cache,
+the columns of the slot are written.
 
 Prompts are prefilled in runs of rows in the frame stream, so that a long prompt delays the others by at most one run.
 Rows that depend on voice and language only are prefilled once and copied afterwards.
@@ -6,7 +7,7 @@ Rows that depend on voice and language only are prefilled once and copied afterw
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -20,7 +21,7 @@ from omnitts_cli.engine.slots import FLAGS, REAL, WHOLE, Record, State, Stop
 from omnitts_cli.errors import InputError
 from omnitts_cli.models.layers import KVCache
 from omnitts_cli.models.roles import Draft
-from omnitts_cli.request import Request
+from omnitts_cli.request import BULK, FIRST_SOUND, STREAMING, Request
 
 GUARD_FRAMES = 100
 GUARD_FRAMES_PER_TOKEN = 12
@@ -34,6 +35,49 @@ def runaway_limit(tokens: int) -> int:
 
 AT_FIRST = {"made": 0, "stop": Stop.RUNNING, "last": -1, "repeats": 0, "written": 0, "live": True}
 """Columns that begin the same for every request."""
+
+
+class FairQueue:
+    """Requests that wait for a slot: the highest priority first; within it one client after the other; within a client
+    in order of arrival. Who streams therefore waits for one free slot at most, however much was queued in bulk before.
+    """
+
+    def __init__(self) -> None:
+        self._levels: dict[int, OrderedDict[str, deque[Record]]] = {
+            level: OrderedDict() for level in (FIRST_SOUND, STREAMING, BULK)
+        }
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def push(self, record: Record) -> None:
+        """Adds a request of a client."""
+        self._levels[record.priority].setdefault(record.client, deque()).append(record)
+        record.queued = True
+        self._count += 1
+
+    def pop(self) -> Record:
+        """Removes and returns the next request."""
+        clients = next(clients for clients in self._levels.values() if clients)
+        client, records = clients.popitem(last=False)
+        record = records.popleft()
+        if records:
+            clients[client] = records  # at the end: the other clients come first
+        record.queued = False
+        self._count -= 1
+        return record
+
+    def remove(self, record: Record) -> None:
+        """Removes a request, if it is still here."""
+        if not record.queued:
+            return
+        clients = self._levels[record.priority]
+        clients[record.client].remove(record)
+        if not clients[record.client]:
+            del clients[record.client]
+        record.queued = False
+        self._count -= 1
 
 
 class Admission:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from omnitts_cli.audio.chunk import Chunk, Clip, Stopped
 from omnitts_cli.devices.device import Device, Fetch
-from omnitts_cli.engine.admission import Admission, PrefillSteps, runaway_limit, top_up
+from omnitts_cli.engine.admission import Admission, FairQueue, PrefillSteps, runaway_limit, top_up
 from omnitts_cli.engine.codec_jobs import CodecJobs, Decoded
 from omnitts_cli.engine.frame import FrameSteps, StepContext
 from omnitts_cli.engine.meter import AUDIBLE, RequestMeter
@@ -27,7 +27,7 @@ from omnitts_cli.engine.slots import Plan, Record, SlotTable, State, Stop
 from omnitts_cli.engine.snapshot import RequestSnapshot, Snapshot
 from omnitts_cli.errors import InputError, ModelError, OmniError, UsageError
 from omnitts_cli.models.roles import SpeechModel, TooEarly, Turns
-from omnitts_cli.request import Failed, Request
+from omnitts_cli.request import BULK, Failed, Request
 
 News = Chunk | Failed
 
@@ -55,8 +55,9 @@ class Engine:
         self._inbox: SimpleQueue[Callable[[], None]] = SimpleQueue()  # calls of other threads
         self._ids = itertools.count(1)
         self._records: dict[str, Record] = {}  # all that are not done, by id
-        self._waiting: deque[Record] = deque()
+        self._waiting = FairQueue()
         self._admitted: list[Record] = []  # those with a slot, in the order in which they got it
+        self.admitted: dict[str, float] = {}  # their names -> since when
         self._free = list(range(plan.slots - 1, -1, -1))
         self._reports: deque[tuple[Fetch, list[Record]]] = deque()
         self._news: list[News] = []
@@ -68,7 +69,15 @@ class Engine:
 
     # ---- calls from any thread
 
-    def submit(self, request: Request, *, live: bool = False, turns: Turns | None = None) -> str:
+    def submit(
+        self,
+        request: Request,
+        *,
+        live: bool = False,
+        turns: Turns | None = None,
+        priority: int = BULK,
+        client: str = "",
+    ) -> str:
         """Queue a request and return its id. With `live`, more text may follow through `feed`, until `finish`.
 
         `turns` (only with `live`): the user turns that this text answers; `feed` then takes token ids.
@@ -76,10 +85,12 @@ class Engine:
         name = request.id or next(name for n in self._ids if (name := f"r{n}") not in self._records)
         meter = RequestMeter(self.model.facts.sample_rate, time.perf_counter())
         early: str | list[int] = request.text if turns is None else []
-        record = Record(name, request, meter, live=live, open_text=live, turns=turns, early=early)
+        record = Record(
+            name, request, meter, priority=priority, client=client, live=live, open_text=live, turns=turns, early=early
+        )
         if self._records.setdefault(name, record) is not record:
             raise UsageError(f"a request with the id '{name}' is already being spoken")
-        self._call(name, self._waiting.append)
+        self._call(name, self._wait)
         return name
 
     def feed(self, name: str, text: str | Sequence[int]) -> None:
@@ -113,6 +124,11 @@ class Engine:
             return 0
         tokens = record.tokens if record.slot >= 0 else len(record.early)
         return max(0, tokens - record.launched)
+
+    @property
+    def queued(self) -> int:
+        """How many requests wait for a slot."""
+        return len(self._waiting)
 
     @property
     def sleeps(self) -> bool:
@@ -205,7 +221,7 @@ class Engine:
     def _idle(self) -> bool:
         if self._reports or self._codec.in_flight or self._news or not self._records or self._opening():
             return False
-        if self._free and any(record.speakable for record in self._waiting):
+        if self._free and self._waiting:
             return False
         return not any(record.runnable or record.undecoded for record in self._admitted)
 
@@ -230,11 +246,17 @@ class Engine:
         except OmniError as error:
             self._fail(record, error)
 
+    def _wait(self, record: Record) -> None:
+        """Queue a request for a slot, unless its first words are missing."""
+        if record.speakable and not record.queued:
+            self._waiting.push(record)
+
     def _add_text(self, record: Record, text: str | Sequence[int]) -> None:
         if not record.open_text:
             return
         if record.feed is None:
             record.early, record.too_early = record.early + text, False
+            self._wait(record)
             return
         feed = record.feed
         self._send_text(record, self._admission.rows(lambda: feed.write(text)))
@@ -244,6 +266,7 @@ class Engine:
             return
         record.open_text = False
         if record.feed is None:
+            self._wait(record)
             return
         rows = self._admission.rows(record.feed.close)
         record.closing = True
@@ -277,8 +300,7 @@ class Engine:
         left = (max(self.plan.admissions, self.plan.burst) if idle else self.plan.admissions) - len(opening)
         together = TOGETHER if idle else BESIDE
         while True:  # the device works on the prompts of one group while those of the next are drafted
-            opened = (one for one in tuple(self._waiting) if self._free and one.speakable and self._open(one))
-            group = list(itertools.islice(opened, max(0, min(left, together))))
+            group = list(itertools.islice(self._opened(), max(0, min(left, together))))
             ready += self._admission.advance([*opening, *group])
             new, left, opening = new + group, left - len(group), []
             if len(group) < together:
@@ -287,19 +309,26 @@ class Engine:
             self._admission.begin(ready)
         return new
 
+    def _opened(self) -> Iterator[Record]:
+        """Give free slots to waiting requests, in the order of the queue; yields those that got one."""
+        while self._free and self._waiting:
+            record = self._waiting.pop()
+            if self._open(record):
+                yield record
+
     def _open(self, record: Record) -> bool:
-        """Give a waiting request a slot; returns whether it could be given one."""
+        """Give a request a slot; returns whether it could be given one."""
         try:
             self._admission.open(record, self._free[-1])
-        except TooEarly:  # it keeps its place in the queue until there is more text
+        except TooEarly:  # it waits for more text first
             record.too_early = True
             return False
         except OmniError as error:
             self._fail(record, error)
             return False
-        self._waiting.remove(record)
         self._free.pop()
         self._admitted.append(record)
+        self.admitted[record.id] = time.perf_counter()
         return True
 
     # ---- frames
@@ -405,8 +434,7 @@ class Engine:
         record.meter.end(time.perf_counter(), stopped)
         before, record.state = record.state, State.DONE
         del self._records[record.id]
-        if record in self._waiting:
-            self._waiting.remove(record)
+        self._waiting.remove(record)
         if before is State.WAITING:
             return
         if record.stop in (Stop.RUNNING, Stop.BROKEN):  # else its last frame has cleared `live`
@@ -414,6 +442,7 @@ class Engine:
                 self._context.table.live[record.slot].fill_(False)
                 self._context.cache.clear(record.slot)  # its latest frames may hold NaN
         self._admitted.remove(record)
+        del self.admitted[record.id]
         self._free.append(record.slot)
 
 

@@ -20,7 +20,7 @@ from omnitts_cli.engine.meter import RequestMeter
 from omnitts_cli.kernels import plain_frame
 from omnitts_cli.models.roles import LEAST_FRAMES, Draft, Facts, LiveIds, LiveText, Prompt, Turns
 from omnitts_cli.models.sampling import Controls
-from omnitts_cli.request import Request
+from omnitts_cli.request import BULK, Request
 
 CUDA_BUCKETS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 64, 96, 128, 160, 192, 224)
 SOUND_ROWS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64)
@@ -216,6 +216,11 @@ class Record:
     meter: RequestMeter
     state: State = State.WAITING
     paused: bool = False
+
+    # the queue
+    priority: int = BULK
+    client: str = ""
+    queued: bool = False  # waits for a slot
 
     # text
     live: bool = False  # it arrives in pieces

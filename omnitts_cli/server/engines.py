@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import select
 import socket
 import subprocess
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from omnitts_cli import child
-from omnitts_cli.errors import Notice
-from omnitts_cli.request import Request
+from omnitts_cli.errors import Notice, UsageError
+from omnitts_cli.request import BULK, Request
 from omnitts_cli.server import channel
 from omnitts_cli.speech import tts
-from omnitts_cli.speech.loop import Loop
+from omnitts_cli.speech.elsewhere import FarEngine
+from omnitts_cli.speech.loop import Callback, require_process
 
 STDERR = 2
 ASK_S = 1.0
@@ -55,8 +58,7 @@ class Engines:
             elif kind == "failed":
                 raise given
             else:
-                engine: Any = ProcessEngine(news, inbox, calls, given)
-                return tts.TTS(engine, loop=ProcessLoop(engine))
+                return tts.TTS(ProcessEngine(news, inbox, calls, given))
         raise RuntimeError("the process of the engines ended while it opened a model")
 
     def _running(self) -> socket.socket:
@@ -91,35 +93,81 @@ class Engines:
         self._process = self._control = None
 
 
+@dataclass(frozen=True)
+class FarCloner:
+    """Encodes clips in the other process."""
+
+    codes: Callable[[Any], np.ndarray]
+    embedding: Callable[[Any], np.ndarray]
+
+
 class ProcessEngine:
-    """An engine in the other process, with the methods that `Loop` and the server call."""
+    """A SpeechEngine whose engine is in the other process: its queue and its thread are there. A thread here waits for
+    its news.
+    """
 
-    sleeping = False
-
-    def __init__(self, news: socket.socket, inbox: channel.Inbox, calls: socket.socket, about: dict[str, Any]) -> None:
+    def __init__(self, news: socket.socket, inbox: channel.Inbox, calls: socket.socket, about: FarEngine) -> None:
         self._news, self._inbox = news, inbox
         self._calls, self._answers = calls, channel.Inbox(calls)
-        self._sending, self._calling = threading.Lock(), threading.Lock()
-        self._requests: set[str] = set()
+        self._sending, self._calling, self._lock = threading.Lock(), threading.Lock(), threading.Lock()
+        self._numbers = itertools.count(1)
+        self._callbacks: dict[str, Callback] = {}  # by request name
+        self._queued: set[str] = set()
+        self._admitted: dict[str, float] = {}  # requests that have a slot -> since when
+        self._forgotten: deque[str] = deque()
         self._heard = time.perf_counter()
-        self._closing = self._ended = False
-        cloner = SimpleNamespace(codes=partial(self._call, "codes"), embedding=partial(self._call, "embedding"))
-        self.model = SimpleNamespace(
-            **about["model"], facts=SimpleNamespace(**about["facts"]), cloner=cloner,
-            vector_of=partial(self._call, "vector") if about["vectors"] else None,
-        )  # fmt: skip
-        self.plan = SimpleNamespace(slots=about["slots"], frames=about["frames"])
-        self.device = SimpleNamespace(**about["device"], synchronize=lambda: None)
+        self._broken: BaseException | None = None
+        self._closing = False
+        self.process = os.getpid()
+        self.after_step: Callable[[], None] = lambda: None
+        cloner = FarCloner(partial(self._call, "codes"), partial(self._call, "embedding"))
+        vector_of = partial(self._call, "vector") if about.vectors else None
+        self.model = replace(about.model, cloner=cloner, vector_of=vector_of)
+        self.plan, self.device = about.plan, about.device
+        self._thread = threading.Thread(target=self._listen, name="omnitts engine", daemon=True)
+        self._thread.start()
 
-    # ---- from any thread
+    @property
+    def broken(self) -> BaseException | None:
+        """Returns the exception that stopped the engine."""
+        return self._broken
 
-    def submit(self, request: Request, *, live: bool = False) -> str:
-        """Queues a request, which has a name."""
-        if not self._requests:
-            self._heard = time.perf_counter()
-        self._requests.add(request.id)
-        self._send("submit", request, live)
-        return request.id
+    @property
+    def queued(self) -> int:
+        """Returns how many requests wait for a slot."""
+        return len(self._queued)
+
+    @property
+    def running(self) -> int:
+        """Returns how many requests have a slot."""
+        return len(self._admitted)
+
+    def admitted_at(self, name: str) -> float | None:
+        """Returns when the request got its slot; None if it still waits, or has ended."""
+        return self._admitted.get(name)
+
+    def stuck_s(self) -> float:
+        """Returns for how long the process has been silent although it has work."""
+        return time.perf_counter() - self._heard if self._callbacks else 0.0
+
+    def submit(
+        self, request: Request, callback: Callback, *, live: bool = False, priority: int = BULK, client: str = ""
+    ) -> str:
+        """Submits a request and returns its name; `callback` is called on the thread that waits for news."""
+        require_process(self.process)
+        with self._lock:
+            if self._closing:
+                raise UsageError("this model has been closed", hint="omnitts.load() opens it again")
+            if self._broken is not None:
+                raise self._broken
+            if not self._callbacks:
+                self._heard = time.perf_counter()
+            name = f"s{next(self._numbers)}"
+            self._callbacks[name] = callback
+            if not live:
+                self._queued.add(name)
+        self._send("submit", replace(request, id=name), live, priority, client)
+        return name
 
     def feed(self, name: str, text: str) -> None:
         """More text for a live request."""
@@ -130,8 +178,16 @@ class ProcessEngine:
         self._send("finish", name)
 
     def cancel(self, name: str) -> None:
-        """Stops a request."""
+        """Cancels a request: there are no more callbacks."""
+        if os.getpid() != self.process:  # a forked child: the lock may be held for ever
+            return
+        with self._lock:
+            self._ended(name)
         self._send("cancel", name)
+
+    def forget(self, name: str) -> None:
+        """Cancels a request when news come, or within a second. For finalizers: it waits for no lock."""
+        self._forgotten.append(name)
 
     def pause(self, name: str) -> None:
         """This request makes no more frames until `resume`."""
@@ -142,20 +198,30 @@ class ProcessEngine:
         self._send("resume", name)
 
     def close(self) -> None:
-        """Ends the engine; `step` returns when its memory is free."""
-        self._closing = True
+        """Cancels everything, and waits until the engine has ended and its memory is free."""
+        if os.getpid() != self.process:
+            return
+        with self._lock:
+            self._closing = True
+            names = list(self._callbacks)
+        for name in names:
+            self.cancel(name)
         self._send("close")
         self._calls.close()
+        if self._thread is not threading.current_thread():
+            self._thread.join()
 
-    def stuck_s(self) -> float:
-        """Returns for how long the process has been silent although it has work."""
-        return time.perf_counter() - self._heard if self._requests else 0.0
+    def _ended(self, name: str) -> Callback | None:
+        """Forgets a request and returns its callback. The lock is held."""
+        self._queued.discard(name)
+        self._admitted.pop(name, None)
+        return self._callbacks.pop(name, None)
 
     def _send(self, *message: Any) -> None:
         try:
             with self._sending:
                 channel.send(self._news, channel.packed(message))
-        except OSError:  # the process has ended; `step` raises the error
+        except OSError:  # the process has ended; the thread that waits for news sees it too
             pass
 
     def _call(self, name: str, given: Any) -> np.ndarray:
@@ -169,52 +235,55 @@ class ProcessEngine:
             raise found
         return found  # type: ignore[no-any-return]
 
-    # ---- on the loop's thread
+    # ---- on the thread that waits for news
 
-    @property
-    def busy(self) -> bool:
-        """Whether `step` has something to wait for: always, so that it sees the end of the process at once."""
-        return not self._ended
+    def _listen(self) -> None:
+        try:
+            while (message := self._received()) is not None:
+                self._heard = time.perf_counter()
+                self._take(*message)
+                self.after_step()
+        except BaseException as error:  # raised again in the threads that wait for sound
+            with self._lock:
+                self._broken, callbacks = error, list(self._callbacks.values())
+                for name in list(self._callbacks):
+                    self._ended(name)
+            for callback in callbacks:
+                callback(error)
+            self.after_step()
 
-    def step(self) -> list[Any]:
-        """Waits for what the engine has made. Raises when the process has ended."""
+    def _received(self) -> tuple[Any, ...] | None:
+        """The next message; None when the engine has been closed. Raises when the process has ended."""
         while not self._inbox.begun and not select.select([self._news], [], [], ASK_S)[0]:
-            if self._requests:
+            self._cancel_forgotten()
+            if self._callbacks:
                 self._send("alive")
         try:
-            kind, *given = self._inbox.receive()
+            message: tuple[Any, ...] = self._inbox.receive()
         except (EOFError, OSError):
-            self._ended = True
             if self._closing:
                 self._news.close()
-                return []
+                return None
             raise RuntimeError("the process of the engines has ended") from None
-        self._heard = time.perf_counter()
+        self._cancel_forgotten()
+        return message
+
+    def _cancel_forgotten(self) -> None:
+        while self._forgotten:
+            self.cancel(self._forgotten.popleft())
+
+    def _take(self, kind: str, *given: Any) -> None:
         if kind == "broken":
             raise RuntimeError(given[0] + "\n" + given[1])
         if kind != "news":
-            return []
-        for one in given[0]:
-            if getattr(one, "last", True):
-                self._requests.discard(one.request)
-        return given[0]  # type: ignore[no-any-return]
-
-
-class ProcessLoop(Loop):
-    """The queue of an engine in another process."""
-
-    engine: Any
-
-    def stuck_s(self) -> float:
-        """Returns for how long the engine has been silent although it has work."""
-        return self.engine.stuck_s()  # type: ignore[no-any-return]
-
-    def close(self) -> None:
-        """Cancels everything, and waits for the end of the engine."""
-        if os.getpid() != self.process:
             return
-        self.cancel_all()
-        self.engine.close()
-        while self._thread is None and self.engine.busy:  # it has never had a request
-            self.engine.step()
-        super().close()
+        admitted, news = given
+        with self._lock:
+            self._queued.difference_update(admitted)
+            self._admitted |= {name: since for name, since in admitted.items() if name in self._callbacks}
+        for one in news:
+            with self._lock:
+                last = getattr(one, "last", True)
+                callback = self._ended(one.request) if last else self._callbacks.get(one.request)
+            if callback is not None:
+                callback(one)

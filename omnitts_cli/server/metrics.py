@@ -47,11 +47,11 @@ class Metrics:
 
     def text(self, state: Any) -> bytes:
         """The metrics, with gauges read now."""
-        loops = [model.tts.loop for model in state.models.loaded if model.tts]
-        slots = sum(loop.engine.plan.slots for loop in loops)
-        live = sum(min(loop.running, loop.engine.plan.slots) for loop in loops)
+        engines = [model.tts.engine for model in state.models.loaded if model.tts]
+        slots = sum(engine.plan.slots for engine in engines)
+        live = sum(min(engine.running, engine.plan.slots) for engine in engines)
         paused = sum(call.paused for call in state.calls)
-        self.queue_depth.set(sum(loop.queued for loop in loops))
+        self.queue_depth.set(sum(engine.queued for engine in engines))
         self.slots.labels("live").set(max(0, live - paused))
         self.slots.labels("paused").set(paused)
         self.slots.labels("free").set(max(0, slots - live))

@@ -102,7 +102,7 @@ class Models:
     def healthy(self) -> bool:
         """Whether no engine thread is dead or stuck."""
         return all(
-            model.tts is None or (model.tts.loop.broken is None and model.tts.loop.stuck_s() < STUCK_S)
+            model.tts is None or (model.tts.engine.broken is None and model.tts.engine.stuck_s() < STUCK_S)
             for model in self.all
         )
 
@@ -139,7 +139,7 @@ class Models:
         leave: its thread cannot be stopped.
         """
         tts = model.tts
-        if tts is not None and model.state == "ready" and tts.loop.broken is None:
+        if tts is not None and model.state == "ready" and tts.engine.broken is None:
             return tts
         loading = model.loading
         if loading is None:
@@ -183,7 +183,7 @@ class Models:
                 model.state = "failed"
                 raise
         model.kinds = model.speech.kinds
-        model.tts.loop.after_step = self._hub.flush
+        model.tts.engine.after_step = self._hub.flush
         model.live = asyncio.Semaphore(max(1, model.tts.engine.plan.slots - 1))
         model.state, model.used = "ready", time.monotonic()
         gc.collect()

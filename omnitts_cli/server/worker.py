@@ -12,17 +12,15 @@ import signal
 import socket
 import sys
 import threading
-import time
 import traceback
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from omnitts_cli.devices.fingerprint import of_exact
 from omnitts_cli.errors import OmniError
+from omnitts_cli.request import Request
 from omnitts_cli.server import channel
-
-if TYPE_CHECKING:
-    from omnitts_cli.engine.engine import Engine
+from omnitts_cli.speech.elsewhere import FarDevice, FarEngine, FarFacts, FarModel, FarPlan
+from omnitts_cli.speech.loop import Loop, SpeechEngine
 
 SWITCH_S = 0.0005
 """A thread that is busy in Python yields after this time; with Python's 5 ms, sound waited 6 ms for the event loop."""
@@ -63,31 +61,24 @@ def serve(news: socket.socket, calls: socket.socket) -> None:
     gc.freeze()
     channel.send(news, channel.packed(("ready", described(tts.engine))))
     threading.Thread(target=answer, args=(tts.engine.model, calls), daemon=True).start()
-    worker = Worker(tts.engine, inbox, channel.Outbox(news))
-    del tts
-    worker.run()
-    del worker
+    engine: Any = tts.engine  # a Loop
+    Worker(engine, inbox, channel.Outbox(news)).run()
+    del tts, engine
     gc.unfreeze()
     gc.collect()
     news.close()
 
 
-def described(engine: Engine) -> dict[str, Any]:
+def described(engine: SpeechEngine) -> FarEngine:
     """The facts about an engine that the other process needs."""
     model, device = engine.model, engine.device
-    facts = model.facts
-    about = asdict(facts) if hasattr(facts, "__dataclass_fields__") else dict(vars(facts))
-    names = ("name", "kinds", "speakers", "languages", "sha256", "longest_piece", "plain_letters",
-             "obeys_style")  # fmt: skip
-    return {
-        "model": {name: getattr(model, name) for name in names}
-        | {"dtype": model.precision, "precision": model.precision},
-        "facts": about | {"frame_rate": facts.frame_rate},
-        "vectors": model.vector_of is not None,
-        "slots": engine.plan.slots,
-        "frames": engine.plan.frames,
-        "device": {"name": device.name, "card": device.card, "exact": of_exact(device)},
-    }
+    facts = FarFacts(model.facts.sample_rate, model.facts.frame_rate, model.facts.hidden)
+    about = FarModel(
+        model.name, facts, model.kinds, model.speakers, model.languages, model.precision, model.sha256,
+        model.longest_piece, model.plain_letters, model.obeys_style,
+    )  # fmt: skip
+    plan = FarPlan(engine.plan.slots, engine.plan.frames)
+    return FarEngine(about, plan, FarDevice(device.name, device.card, of_exact(device)), model.vector_of is not None)
 
 
 def answer(model: Any, calls: socket.socket) -> None:
@@ -106,51 +97,52 @@ def answer(model: Any, calls: socket.socket) -> None:
 
 
 class Worker:
-    """Runs one engine: a thread reads calls, one steps, and no frame waits for the other process."""
+    """Runs one engine for the other process: calls come in, news go out, and no frame waits for either."""
 
-    def __init__(self, engine: Engine, calls: channel.Inbox, out: channel.Outbox) -> None:
+    def __init__(self, engine: Loop, calls: channel.Inbox, out: channel.Outbox) -> None:
         self._engine, self._calls, self._out = engine, calls, out
-        self._wake = threading.Event()
-        self._closed = False
-        self._step_began: float | None = None
+        self._news: list[Any] = []
+        self._told: set[str] = set()  # requests that have a slot, as the other process knows
+        engine.after_step = self._tell
 
     def run(self) -> None:
-        """Steps until the other process closes the engine. An engine that fails ends the process: its device may be
-        lost, and a new process begins anew.
-        """
-        threading.Thread(target=self._read, daemon=True).start()
-        try:
-            while not self._closed or self._engine.busy:
-                if self._engine.busy:
-                    self._step_began = time.perf_counter()
-                    if news := self._engine.step():
-                        self._out.put(channel.packed(("news", news)))
-                    self._step_began = None
-                else:
-                    self._wake.wait()
-                    self._wake.clear()
-        except BaseException as error:
-            self._out.put(channel.packed(("broken", f"{type(error).__name__}: {error}", traceback.format_exc())))
-            self._out.close(1)
-            os._exit(1)
-        self._out.close()
-
-    def _read(self) -> None:
+        """Answers calls until the other process closes the engine."""
         engine = self._engine
         for name, *given in self._calls.messages():
             if name == "submit":
-                engine.submit(given[0], live=given[1])
+                self._submit(*given)
             elif name == "alive":
-                if not self._stuck():
+                if engine.stuck_s() <= STUCK_S:
                     self._out.put(channel.packed(("alive",)))
             elif name == "close":
                 break
             else:
                 getattr(engine, name)(*given)  # feed, finish, cancel, pause, resume
-            self._wake.set()
-        self._closed = True
-        self._wake.set()
+        engine.close()
+        self._out.close()
 
-    def _stuck(self) -> bool:
-        began = self._step_began
-        return began is not None and not self._engine.sleeping and time.perf_counter() - began > STUCK_S
+    def _submit(self, request: Request, live: bool, priority: int, client: str) -> None:
+        if self._engine.broken is None:  # else `_tell` ends this process
+            self._engine.submit(request, self._collect, live=live, priority=priority, client=client)
+
+    # ---- on the thread of the engine
+
+    def _collect(self, news: Any) -> None:
+        self._news.append(news)
+
+    def _tell(self) -> None:
+        """Sends what a step has made and who has got a slot. An engine that fails ends the process: its device may be
+        lost, and a new process begins anew.
+        """
+        error = self._engine.broken
+        if error is not None:
+            trace = "".join(traceback.format_exception(error))
+            self._out.put(channel.packed(("broken", f"{type(error).__name__}: {error}", trace)))
+            self._out.close(1)
+            os._exit(1)
+        admitted = self._engine.engine.admitted
+        new = {name: since for name, since in admitted.items() if name not in self._told}
+        if new or self._news:
+            self._out.put(channel.packed(("news", new, self._news)))
+            self._news = []
+        self._told = set(admitted)

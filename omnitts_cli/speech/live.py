@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from omnitts_cli.speech.loop import Loop
+from omnitts_cli.request import FIRST_SOUND
+from omnitts_cli.speech.loop import SpeechEngine
 from omnitts_cli.speech.script import Fed
 from omnitts_cli.speech.speaking import Manner, Stream, Take, Tell, sub_seed
 from omnitts_cli.text.phrases import GOOD, ends_before
@@ -35,14 +36,14 @@ class LiveStream(Stream):
 
     def __init__(
         self,
-        loop: Loop,
+        engine: SpeechEngine,
         rate: int,
         manner: Manner,
         texts: Iterator[str] | None,
         tell: Tell | None = None,
         notify: Callable[[], None] | None = None,
     ) -> None:
-        super().__init__(loop, rate, replace(manner, safe=False, retries=0), Fed(), tell, notify)
+        super().__init__(engine, rate, replace(manner, safe=False, retries=0), Fed(), tell, notify)
         self._count = 0
         self._fed: Take | None = None  # the take whose request still takes words
         self._chars = 0  # of its text
@@ -124,7 +125,7 @@ class LiveStream(Stream):
         self.account.chars += len(text)
         if take is not None:
             take.piece = replace(take.piece, text=take.piece.text + text)
-            self._loop.feed(take.name, text)
+            self._engine.feed(take.name, text)
             return
         number, self._count = self._count, self._count + 1
         seed = sub_seed(self.manner.seed, number, 0)
@@ -133,9 +134,11 @@ class LiveStream(Stream):
         self._coming.append(take)
         self._post(take)  # before its first result can arrive
         post = self._post
-        take.name = self._loop.submit(request, lambda found: post((take, 0, found)), live=True)
+        take.name = self._engine.submit(
+            request, lambda found: post((take, 0, found)), live=True, priority=FIRST_SOUND, client=self.manner.client
+        )
         if self._ended:  # closed in the meantime
-            self._loop.cancel(take.name)
+            self._engine.cancel(take.name)
         self._fed = take
 
     def _takes_breath(self, text: str) -> bool:
@@ -151,7 +154,7 @@ class LiveStream(Stream):
     def _end(self, gap: Break) -> None:
         """Closes the open request; `gap` is the break after it."""
         if self._fed is not None:
-            self._loop.finish(self._fed.name)
+            self._engine.finish(self._fed.name)
         self._fed, self._chars, self._gap = None, 0, gap
 
 

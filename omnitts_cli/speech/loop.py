@@ -1,25 +1,91 @@
-"""Loop: the thread that runs the engine. Any thread may submit requests and gets callbacks with sound."""
+"""SpeechEngine: what can speak. Loop: an engine in a thread of this process, the only place that steps one.
+
+A model in a process of its own is `server/engines.py:ProcessEngine`, one behind a URL `speech/remote.py:RemoteEngine`.
+"""
 
 from __future__ import annotations
 
-import itertools
 import os
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from omnitts_cli.audio.chunk import Chunk
 from omnitts_cli.errors import DeviceError, UsageError
-from omnitts_cli.request import Failed, Request
+from omnitts_cli.request import BULK, Failed, Request
 
 if TYPE_CHECKING:
     from omnitts_cli.engine.engine import Engine
 
-FIRST_SOUND, STREAMING, BULK = range(3)
-"""Priorities: a listener who has no sound yet, one who has, and work that no one listens to as it is made."""
+Callback = Callable[[Any], None]
+"""Called with the chunks of one request, a Failed, or the exception that stopped the engine. Must not block."""
+
+
+class SpeechEngine(Protocol):
+    """What can speak: any thread may submit requests and gets callbacks with sound. Loop, ProcessEngine and
+    RemoteEngine are such engines.
+    """
+
+    after_step: Callable[[], None]
+    """Called on the thread of the callbacks when those of a step, or of a failure, are done."""
+
+    @property
+    def model(self) -> Any:
+        """Returns the SpeechModel, or what is known here of one that is elsewhere."""
+
+    @property
+    def device(self) -> Any:
+        """Returns the Device, or what is known here of one that is elsewhere."""
+
+    @property
+    def plan(self) -> Any:
+        """Returns the Plan, or what is known of it: `slots`, and `frames` or None."""
+
+    @property
+    def broken(self) -> BaseException | None:
+        """Returns the exception that stopped the engine."""
+
+    @property
+    def queued(self) -> int:
+        """Returns how many requests wait for a slot."""
+
+    @property
+    def running(self) -> int:
+        """Returns how many requests have a slot."""
+
+    def admitted_at(self, name: str) -> float | None:
+        """Returns when the request got its slot; None if it still waits, or has ended."""
+
+    def stuck_s(self) -> float:
+        """Returns for how long the engine has not answered although it has work."""
+
+    def submit(
+        self, request: Request, callback: Callback, *, live: bool = False, priority: int = BULK, client: str = ""
+    ) -> str:
+        """Submits a request and returns its name; `callback` is called on a thread of the engine."""
+
+    def feed(self, name: str, text: str) -> None:
+        """More text for a live request."""
+
+    def finish(self, name: str) -> None:
+        """No more text will come for a live request."""
+
+    def cancel(self, name: str) -> None:
+        """Cancels a request: there are no more callbacks, and the slot is free by the next frame."""
+
+    def forget(self, name: str) -> None:
+        """Cancels a request without a lock. For finalizers: they may interrupt a thread that holds one."""
+
+    def pause(self, name: str) -> None:
+        """Pauses a request, for a slow listener: it keeps its slot but makes no frames until `resume`."""
+
+    def resume(self, name: str) -> None:
+        """Resumes a paused request."""
+
+    def close(self) -> None:
+        """Cancels everything and ends."""
 
 
 def wait_for(threads: Iterable[threading.Thread], most_s: float = threading.TIMEOUT_MAX) -> None:
@@ -36,66 +102,14 @@ def require_process(number: int) -> None:
         raise DeviceError("this model was opened in another process, not in this one", hint="load() in the child")
 
 
-class FairQueue:
-    """The highest priority first; within it one client after the other; within a client in order of arrival."""
-
-    def __init__(self) -> None:
-        self._levels: dict[int, OrderedDict[str, deque[Request]]] = {
-            level: OrderedDict() for level in (FIRST_SOUND, STREAMING, BULK)
-        }
-        self._count = 0
-
-    def __len__(self) -> int:
-        return self._count
-
-    def push(self, request: Request, priority: int, client: str) -> None:
-        """Adds a request of a client."""
-        self._levels[priority].setdefault(client, deque()).append(request)
-        self._count += 1
-
-    def pop(self) -> Request:
-        """Removes and returns the next request."""
-        clients = next(clients for clients in self._levels.values() if clients)
-        client, requests = clients.popitem(last=False)
-        request = requests.popleft()
-        if requests:
-            clients[client] = requests  # at the end: the other clients come first
-        self._count -= 1
-        return request
-
-    def remove(self, name: str) -> None:
-        """Removes the request of that name, if it is still here."""
-        for clients in self._levels.values():
-            for client, requests in list(clients.items()):
-                kept = deque(request for request in requests if request.id != name)
-                if len(kept) < len(requests):
-                    self._count -= 1
-                    if kept:
-                        clients[client] = kept
-                    else:
-                        del clients[client]
-                    return
-
-
-Callback = Callable[[Any], None]
-"""Called with the chunks of one request, a Failed, or the exception that stopped the engine. Must not block."""
-
-
 class Loop:
-    """The engine's queue and its thread.
-
-    The engine gets as many requests as it has slots; the others wait here, by priority and in turn for each client. A
-    caller that streams therefore waits for one free slot at most, however much was submitted in bulk before.
-    """
+    """An engine and the thread that steps it."""
 
     def __init__(self, engine: Engine) -> None:
-        self.engine = engine
+        self.engine, self.model, self.device, self.plan = engine, engine.model, engine.device, engine.plan
         self.process = os.getpid()
         self._lock = threading.Lock()
-        self._numbers = itertools.count(1)
         self._callbacks: dict[str, Callback] = {}  # by request name, of requests that were not cancelled
-        self._waiting = FairQueue()
-        self._running: dict[str, float] = {}  # requests in the engine that may need a slot -> since when
         self._forgotten: deque[str] = deque()  # requests to cancel, named by finalizers
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
@@ -103,7 +117,6 @@ class Loop:
         self._closed = False
         self._step_began: float | None = None
         self.after_step: Callable[[], None] = lambda: None
-        """Called on the loop's thread when the callbacks of a step, or of a failure, are done."""
 
     @property
     def broken(self) -> BaseException | None:
@@ -113,16 +126,16 @@ class Loop:
     @property
     def queued(self) -> int:
         """Returns how many requests wait for a slot."""
-        return len(self._waiting)
+        return self.engine.queued
 
     @property
     def running(self) -> int:
-        """Returns how many requests have a slot, or are about to get one."""
-        return len(self._running)
+        """Returns how many requests have a slot."""
+        return len(self.engine.admitted)
 
     def admitted_at(self, name: str) -> float | None:
-        """Returns when the engine got the request; None if it still waits, or has ended."""
-        return self._running.get(name)
+        """Returns when the request got its slot; None if it still waits, or has ended."""
+        return self.engine.admitted.get(name)
 
     def stuck_s(self) -> float:
         """Returns how long the engine's current step has been running; 0 while it sleeps."""
@@ -134,24 +147,18 @@ class Loop:
     ) -> str:
         """Submits a request and returns its name; `callback` is called on the loop's thread."""
         require_process(self.process)
-        with self._lock:
+        with self._lock:  # until the callback is known
             if self._closed:
                 raise UsageError("this model has been closed", hint="omnitts.load() opens it again")
             if self._broken is not None:
                 raise self._broken
-            number = next(self._numbers)
-            request = replace(request, id=f"s{number}")
-            self._callbacks[request.id] = callback
-            if live:  # it needs no slot while it waits for its first words, so it does not count
-                self.engine.submit(request, live=True)
-            else:
-                self._waiting.push(request, priority, client)
-                self._admit()
+            name = self.engine.submit(request, live=live, priority=priority, client=client)
+            self._callbacks[name] = callback
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="omnitts engine", daemon=True)
                 self._thread.start()
         self._wake.set()
-        return request.id
+        return name
 
     def feed(self, name: str, text: str) -> None:
         """More text for a live request."""
@@ -167,7 +174,6 @@ class Loop:
             return
         with self._lock:
             self._callbacks.pop(name, None)
-            self._waiting.remove(name)
         self.engine.cancel(name)
 
     def forget(self, name: str) -> None:
@@ -184,19 +190,15 @@ class Loop:
         """Resumes a paused request."""
         self.engine.resume(name)
 
-    def cancel_all(self) -> None:
-        """Cancels everything; no more requests are taken."""
+    def close(self) -> None:
+        """Cancels everything and ends the thread; no more requests are taken."""
+        if os.getpid() != self.process:
+            return
         with self._lock:
             self._closed = True
             names = list(self._callbacks)
         for name in names:
             self.cancel(name)
-
-    def close(self) -> None:
-        """Cancels everything and ends the thread."""
-        if os.getpid() != self.process:
-            return
-        self.cancel_all()
         self._wake.set()
         if self._thread not in (None, threading.current_thread()):
             wait_for([self._thread])
@@ -229,22 +231,12 @@ class Loop:
     def _check(self) -> None:
         """An idle engine has finished everything that it was given."""
         with self._lock:
-            if self._running and not self.engine.busy:
-                raise RuntimeError(f"the engine has lost {', '.join(sorted(self._running))}")
+            if self._callbacks and not self.engine.busy:
+                raise RuntimeError(f"the engine has lost {', '.join(sorted(self._callbacks))}")
 
     def _deliver(self, news: Chunk | Failed) -> None:
         last = not isinstance(news, Chunk) or news.last
         with self._lock:
             callback = self._callbacks.pop(news.request, None) if last else self._callbacks.get(news.request)
-            if last:
-                self._running.pop(news.request, None)
-                self._admit()
         if callback is not None:
             callback(news)
-
-    def _admit(self) -> None:
-        """Hands waiting requests to the engine while it has slots. The lock is held."""
-        while self._waiting and len(self._running) < self.engine.plan.slots:
-            request = self._waiting.pop()
-            self._running[request.id] = time.perf_counter()
-            self.engine.submit(request)

@@ -11,13 +11,13 @@ import http.client
 import io
 import itertools
 import json
+import os
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from types import SimpleNamespace
 from typing import Any, get_args
 
 import numpy as np
@@ -25,11 +25,12 @@ import numpy as np
 from omnitts_cli.audio.chunk import Chunk, Stopped
 from omnitts_cli.audio.read import Recording
 from omnitts_cli.errors import OmniError, UsageError
-from omnitts_cli.request import Failed, Request
+from omnitts_cli.request import BULK, Failed, Request
 from omnitts_cli.settings import environment
 from omnitts_cli.speech import reference as references
 from omnitts_cli.speech import voice_files, voices
-from omnitts_cli.speech.loop import BULK, Callback
+from omnitts_cli.speech.elsewhere import FarDevice, FarFacts, FarModel, FarPlan
+from omnitts_cli.speech.loop import Callback
 from omnitts_cli.speech.servers import (
     ANSWER_S,
     Address,
@@ -97,20 +98,7 @@ class RemoteTTS(TTS):
     """A model on a server, with the methods of an open one."""
 
     def __init__(self, address: Address, entry: Mapping[str, Any], local: Callable[[], TTS] | None) -> None:
-        about = entry["omnitts"]
-        facts = SimpleNamespace(
-            sample_rate=about["sample_rate"], frame_rate=about["frame_rate"], hidden=about["hidden"]
-        )
-        model = SimpleNamespace(
-            name=entry["id"], facts=facts, sha256=entry.get("sha256"), dtype=about["dtype"], precision=about["dtype"],
-            kinds=frozenset(about["kinds"]), speakers=about["speakers"], languages=tuple(about["languages"]),
-            longest_piece=about["longest_piece"], plain_letters=about["plain_letters"], vector_of=None,
-        )  # fmt: skip
-        plan = SimpleNamespace(slots=min(about["slots"], MOST_AT_ONCE))
-        device = SimpleNamespace(name=about["device"], exact=about.get("exact"))
-        engine: Any = SimpleNamespace(model=model, plan=plan, device=device)
-        loop: Any = RemoteLoop(address, entry["id"], local, facts.sample_rate)
-        super().__init__(engine, loop=loop)
+        super().__init__(RemoteEngine(address, entry, local))
         self.via = str(address)
 
     def _voice_for(self, voice: VoiceLike | None) -> Voice:
@@ -124,13 +112,31 @@ class RemoteTTS(TTS):
         return Voice(identity)
 
 
-class RemoteLoop:
-    """Has requests spoken by a server, each in a thread of its own. If `local` can open the same model, a request that
-    the server fails is spoken by that, from where the server's sound ended.
+class RemoteEngine:
+    """A SpeechEngine that has requests spoken by a server, each in a thread of its own. If `local` can open the same
+    model, a request that the server fails is spoken by that, from where the server's sound ended.
     """
 
-    def __init__(self, address: Address, model: str, local: Callable[[], TTS] | None, sample_rate: int) -> None:
-        self.address, self.model, self.sample_rate = address, model, sample_rate
+    broken: BaseException | None = None  # a server that fails is the failure of each request
+    queued = 0  # the server has the queue
+
+    def __init__(self, address: Address, entry: Mapping[str, Any], local: Callable[[], TTS] | None) -> None:
+        self.address, self.name, about = address, entry["id"], entry["omnitts"]
+        self.model = FarModel(
+            entry["id"],
+            FarFacts(about["sample_rate"], about["frame_rate"], about["hidden"]),
+            frozenset(about["kinds"]),
+            about["speakers"],
+            tuple(about["languages"]),
+            about["dtype"],
+            entry.get("sha256"),
+            about["longest_piece"],
+            about["plain_letters"],
+        )
+        self.plan = FarPlan(min(about["slots"], MOST_AT_ONCE))
+        self.device = FarDevice(about["device"], exact=about.get("exact"))
+        self.process = os.getpid()
+        self.after_step: Callable[[], None] = lambda: None
         self._local = local
         self._opened: TTS | None = None
         self._lock = threading.Lock()
@@ -138,10 +144,19 @@ class RemoteLoop:
         self._calls: dict[str, Call] = {}
         self._closed = False
 
+    @property
+    def running(self) -> int:
+        """Returns how many requests have been sent and have not ended."""
+        return len(self._calls)
+
+    def stuck_s(self) -> float:
+        """Returns 0: each request has its own time limits."""
+        return 0.0
+
     def submit(
         self, request: Request, callback: Callback, *, live: bool = False, priority: int = BULK, client: str = ""
     ) -> str:
-        """Submits a request and returns its name; `callback` is called on a thread of this loop."""
+        """Submits a request and returns its name; `callback` is called on a thread of this engine."""
         if live:
             raise UsageError("--live does not work through a server", hint="--via off")
         with self._lock:
@@ -151,6 +166,22 @@ class RemoteLoop:
             self._calls[call.request.id] = call
         threading.Thread(target=call.run, name=f"omnitts {call.request.id}", daemon=True).start()
         return call.request.id
+
+    def feed(self, name: str, text: str) -> None:
+        """Ignored: there are no live requests, as `submit` refuses them."""
+
+    def finish(self, name: str) -> None:
+        """Ignored: there are no live requests."""
+
+    def pause(self, name: str) -> None:
+        """Reads no more of the server's answer, which then waits, until `resume`."""
+        if (call := self._calls.get(name)) is not None:
+            call.pause()
+
+    def resume(self, name: str) -> None:
+        """Reads on."""
+        if (call := self._calls.get(name)) is not None:
+            call.resume()
 
     def admitted_at(self, name: str) -> float | None:
         """Returns when the request was sent; None if it has ended."""
@@ -202,34 +233,50 @@ class RemoteLoop:
 class Call:
     """One request on its way."""
 
-    def __init__(self, loop: RemoteLoop, request: Request, callback: Callback, priority: int) -> None:
-        self.request, self._loop, self._callback, self._priority = request, loop, callback, priority
+    def __init__(self, engine: RemoteEngine, request: Request, callback: Callback, priority: int) -> None:
+        self.request, self._engine, self._callback, self._priority = request, engine, callback, priority
         self.began = time.perf_counter()
         self._connection: http.client.HTTPConnection | None = None
         self._cancelled = False
+        self._reading = threading.Event()
+        self._reading.set()  # cleared while the request is paused
         self._samples = 0  # delivered
         self._here: tuple[TTS, str] | None = None  # the local model that has taken over, and the request's name there
 
     def cancel(self) -> None:
         """Ends it; the thread that reads wakes up."""
         self._cancelled = True
+        self._reading.set()
         if self._here is not None:
-            self._here[0].loop.forget(self._here[1])
+            self._here[0].engine.forget(self._here[1])
         if (connection := self._connection) is not None and (sock := connection.sock) is not None:
             try:
                 sock.shutdown(socket.SHUT_RDWR)  # wakes the thread that reads
             except OSError:
                 pass
 
+    def pause(self) -> None:
+        """Reads nothing until `resume`."""
+        self._reading.clear()
+        if self._here is not None:
+            self._here[0].engine.pause(self._here[1])
+
+    def resume(self) -> None:
+        """Reads on."""
+        self._reading.set()
+        if self._here is not None:
+            self._here[0].engine.resume(self._here[1])
+
     def run(self) -> None:
         """Delivers the sound, or the failure."""
         try:
             for chunk in self._chunks():
                 self._deliver(chunk)
+                self._reading.wait()
         except OmniError as error:
             self._failed(error)
         except (OSError, http.client.HTTPException, ValueError) as error:
-            self._failed(unreachable(self._loop.address, error))
+            self._failed(unreachable(self._engine.address, error))
         except Exception as error:  # raised again in the thread that waits for sound
             self._deliver(error)
 
@@ -237,21 +284,22 @@ class Call:
         if self._cancelled:
             return
         if not isinstance(news, Chunk) or news.last:
-            self._loop.ended(self.request.id)
+            self._engine.ended(self.request.id)
         else:
             self._samples += news.pcm.size
         self._callback(news)
+        self._engine.after_step()
 
     def _failed(self, error: OmniError) -> None:
         """The rest is spoken here, or the request has failed."""
         if self._cancelled:
             return
         try:
-            tts = self._loop.local()
+            tts = self._engine.local()
             if tts is None:
                 raise error
             request = replace(self.request, voice=spoken_here(self.request.voice, tts))
-            self._here = tts, tts.loop.submit(request, self._skipping(self._samples), priority=self._priority)
+            self._here = tts, tts.engine.submit(request, self._skipping(self._samples), priority=self._priority)
         except OmniError as problem:
             self._deliver(Failed(self.request.id, problem))
         if self._cancelled:  # in the meantime
@@ -274,7 +322,7 @@ class Call:
     def _chunks(self) -> Iterator[Chunk]:
         """The sound of the request, as the server sends it."""
         response = self._answer()
-        most = LONGEST_PIECE_S * self._loop.sample_rate
+        most = LONGEST_PIECE_S * self._engine.model.facts.sample_rate
         try:
             for number, event in enumerate(events(response)):
                 if event["type"] == "speech.audio.delta":
@@ -290,7 +338,7 @@ class Call:
                     yield Chunk(self.request.id, number, np.zeros(0, np.float32), NO_CODES, True, stopped)
                     return
                 else:
-                    raise refused(500, json.dumps(event).encode(), self._loop.address)
+                    raise refused(500, json.dumps(event).encode(), self._engine.address)
             raise http.client.IncompleteRead(b"")
         except (KeyError, TypeError, RecursionError) as error:
             raise ValueError("the server's answer cannot be read") from error
@@ -302,18 +350,18 @@ class Call:
         body = json.dumps(self._fields()).encode()
         deadline = time.monotonic() + BUSY_S
         while True:
-            connection = self._connection = self._loop.address.connect()
+            connection = self._connection = self._engine.address.connect()
             if self._cancelled:
                 raise OSError("cancelled")
             with within(connection, ANSWER_S):
-                connection.request("POST", self._loop.address.path, body, headers())
+                connection.request("POST", self._engine.address.path, body, headers())
                 response = connection.getresponse()
                 if response.status == http.client.OK:
                     return response
-                error = refused(response.status, response.read(1 << 16), self._loop.address)
+                error = refused(response.status, response.read(1 << 16), self._engine.address)
             wait = response.headers.get("Retry-After", "")
             connection.close()
-            patient = self._loop.only_remote and wait.isdecimal() and time.monotonic() + int(wait) < deadline
+            patient = self._engine.only_remote and wait.isdecimal() and time.monotonic() + int(wait) < deadline
             if response.status not in (429, 503) or not patient:
                 raise error
             time.sleep(int(wait))
@@ -332,7 +380,7 @@ class Call:
             **voice_fields(request.voice),
         }
         return {
-            "model": self._loop.model,
+            "model": self._engine.name,
             "input": request.text,
             "language": request.language or "Auto",
             "seed": request.seed,

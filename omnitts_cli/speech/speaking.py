@@ -22,9 +22,9 @@ import numpy as np
 from omnitts_cli.audio.chunk import Stopped
 from omnitts_cli.audio.tape import Tape
 from omnitts_cli.errors import GuardError, Notice, TextError
-from omnitts_cli.request import Failed, Request
+from omnitts_cli.request import BULK, FIRST_SOUND, STREAMING, Failed, Request
 from omnitts_cli.speech.clip import Chunk, Clip, join
-from omnitts_cli.speech.loop import BULK, FIRST_SOUND, STREAMING, Loop, require_process
+from omnitts_cli.speech.loop import SpeechEngine, require_process
 from omnitts_cli.speech.script import Script
 from omnitts_cli.text.piece import Piece
 from omnitts_cli.text.reading import Read, readings
@@ -120,7 +120,7 @@ class Stream:
 
     def __init__(
         self,
-        loop: Loop,
+        engine: SpeechEngine,
         rate: int,
         manner: Manner,
         script: Script,
@@ -128,7 +128,7 @@ class Stream:
         notify: Callable[[], None] | None = None,
     ) -> None:
         self.sample_rate, self.manner, self.account = rate, manner, Account(manner.seed)
-        self._loop, self._script, self._tell = loop, script, tell
+        self._engine, self._script, self._tell = engine, script, tell
         self._tape = Tape(rate, speed=manner.speed, volume_db=manner.volume_db)
         self._open: deque[Take] = deque()  # in the order of the script
         self._coming: deque[Take] = deque()  # begun on another thread, and not yet in `_open`
@@ -142,7 +142,7 @@ class Stream:
         self._prepared: deque[tuple[Piece, list[tuple[Piece, str]]] | Exception] = deque()  # read, and not begun
         if manner.apart:
             self.prepare(1)
-        self._admit()
+        self._read_on()
         self._refuse_nothing()  # before an answer begins
 
     @property
@@ -192,14 +192,14 @@ class Stream:
         if not self._ended:
             for take in (*self._coming, *self._open):
                 if take.name:
-                    self._loop.forget(take.name)
+                    self._engine.forget(take.name)
 
     def close(self) -> None:
         """Stops generation and frees the slots; the iteration ends. May be called from any thread."""
         self._ended = True
         for take in (*self._coming, *self._open):  # in this order: it may be on its way from one to the other
             if take.name:
-                self._loop.cancel(take.name)
+                self._engine.cancel(take.name)
         self._wake()
 
     def clip(self) -> Clip:
@@ -238,7 +238,7 @@ class Stream:
         """Returns whether the engine has, or had, one of its pieces."""
         if self.account.queued_s is not None or not self._open:
             return True
-        return any(take.request is None or self._loop.admitted_at(take.name) is not None for take in self._open)
+        return any(take.request is None or self._engine.admitted_at(take.name) is not None for take in self._open)
 
     @property
     def waiting_s(self) -> float:
@@ -250,7 +250,7 @@ class Stream:
         moved = True
         while moved and not self._ended:
             self.take_news()
-            moved = self._admit()
+            moved = self._read_on()
             for samples, sentence in self._ready():
                 moved = True
                 if self.account.first_sound_s is None and samples.size:
@@ -272,7 +272,7 @@ class Stream:
         """Stops or resumes generation; the slots stay taken."""
         for take in self._open:
             if take.name:
-                (self._loop.pause if paused else self._loop.resume)(take.name)
+                (self._engine.pause if paused else self._engine.resume)(take.name)
 
     # ---- in the caller's thread
 
@@ -296,8 +296,8 @@ class Stream:
     def _wake(self) -> None:
         self._post(None)
 
-    def _admit(self) -> bool:
-        """Admits available pieces while there is room. Returns whether there were any."""
+    def _read_on(self) -> bool:
+        """Begins the pieces that are available while there is room. Returns whether there were any."""
         took = False
         while self._available and len(self._open) < self.manner.ahead and self.waiting_s < self.manner.ahead_s:
             found = self._taken()
@@ -341,14 +341,14 @@ class Stream:
         assert take.request is not None
         post, tries = self._post, take.tries
         request = replace(take.request, seed=sub_seed(self.manner.seed, take.number, tries))
-        take.name = self._loop.submit(
+        take.name = self._engine.submit(
             request,
             together(post, take) if self.manner.whole_pieces else lambda found: post((take, tries, found)),
             priority=self._priority(),
             client=self.manner.client,
         )
         if self._ended:  # closed in the meantime
-            self._loop.cancel(take.name)
+            self._engine.cancel(take.name)
 
     def _priority(self) -> int:
         if not self.manner.urgent:
@@ -367,7 +367,7 @@ class Stream:
         if isinstance(found, BaseException):  # the engine has stopped
             raise found
         if self.account.queued_s is None:
-            admitted = self._loop.admitted_at(take.name)
+            admitted = self._engine.admitted_at(take.name)
             self.account.queued_s = None if admitted is None else admitted - self.account.began
         take.sound.append(found.pcm)
         self.account.frames += len(found.codes)

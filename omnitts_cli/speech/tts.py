@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Self, overload
+from typing import Any, BinaryIO, Literal, Self, overload
 
 from omnitts_cli.audio.loudness import level
 from omnitts_cli.errors import Notice, OmniError, UsageError
@@ -24,7 +24,7 @@ from omnitts_cli.speech import reference as references
 from omnitts_cli.speech import voice_files, voices
 from omnitts_cli.speech.clip import Chunk, Clip
 from omnitts_cli.speech.live import LiveStream
-from omnitts_cli.speech.loop import Loop, require_process
+from omnitts_cli.speech.loop import Loop, SpeechEngine, require_process
 from omnitts_cli.speech.script import Fed, Script, Written
 from omnitts_cli.speech.speaking import Manner, Stream, Tell
 from omnitts_cli.speech.voices import Voice, VoiceLike
@@ -35,9 +35,6 @@ from omnitts_cli.text.piece import Piece
 from omnitts_cli.text.reading import reader
 from omnitts_cli.voices import Designed
 from omnitts_cli.weights.fetch import Report
-
-if TYPE_CHECKING:
-    from omnitts_cli.engine.engine import Engine
 
 AHEAD = 4  # pieces split ahead, so that no slot waits for the splitter
 NOT_HERE = ("file", "model", "voice")
@@ -97,7 +94,7 @@ def load(
     if given["device"] == "auto" and (passed_over := loading.passed_over(engine.device)):
         slower = f"running on the CPU, which is many times slower: {passed_over.message}"
         note(Notice(slower, hint="omnitts doctor"))
-    return TTS(engine, defaults=defaults, notices=notices)
+    return TTS(Loop(engine), defaults=defaults, notices=notices)
 
 
 def with_settings(name: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:
@@ -126,18 +123,16 @@ class TTS:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: SpeechEngine,
         *,
         defaults: Mapping[str, Any] | None = None,
         notices: Sequence[Notice] = (),
-        loop: Loop | None = None,  # of a server, instead of the engine's
     ) -> None:
         self.engine = engine
         self.notices = list(notices)  # of opening it
         self._defaults = dict(defaults or {})
         self._voice = self._defaults.pop("voice", None)
-        self.loop: Loop = loop or Loop(engine)
-        self._finalizer = weakref.finalize(self, self.loop.close)
+        self._finalizer = weakref.finalize(self, engine.close)
 
     def __repr__(self) -> str:
         return f"<TTS: {self.engine.model.name} on {self.engine.device.name}, {self.engine.plan.slots} slots>"
@@ -334,8 +329,8 @@ class TTS:
             **given,
         )
         if live:
-            return LiveStream(self.loop, self.sample_rate, manner, words, tell, notify)
-        return Stream(self.loop, self.sample_rate, manner, script, tell, notify)
+            return LiveStream(self.engine, self.sample_rate, manner, words, tell, notify)
+        return Stream(self.engine, self.sample_rate, manner, script, tell, notify)
 
     def piece(
         self,
@@ -356,13 +351,13 @@ class TTS:
         request = self._request(who, language, speech)
         manner = Manner(request=request, seed=speech.seed or 0, retries=0, safe=False, **more)
         script = Written(iter([Piece(text, 0, len(text))]), len(text))
-        return Stream(self.loop, self.sample_rate, manner, script, None, notify)
+        return Stream(self.engine, self.sample_rate, manner, script, None, notify)
 
     def _voice_for(self, voice: VoiceLike | None) -> Voice:
         return voices.voice_for(voice, self.engine.model)
 
     def _voice_of(self, found: references.Reference) -> Voice:
-        require_process(self.loop.process)
+        require_process(self.engine.process)
         return references.cloned(found, self.engine.model)
 
     def _request(self, voice: Voice, language: str | None, speech: Speech) -> Request:
@@ -399,7 +394,7 @@ class TTS:
 
     def _possible(self, speech: Speech, report: Tell) -> Speech:
         """The settings without a limit of frames that no sentence can reach, which other servers' clients send."""
-        wanted, most = speech.max_frames, getattr(self.engine.plan, "frames", None)
+        wanted, most = speech.max_frames, self.engine.plan.frames
         if wanted is None or most is None or wanted <= most:
             return speech
         seconds = most / self.engine.model.facts.frame_rate

@@ -14,18 +14,64 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnitts_cli.devices.cpu import CPUDevice
-from omnitts_cli.engine.admission import runaway_limit, top_up
+from omnitts_cli.engine.admission import FairQueue, runaway_limit, top_up
 from omnitts_cli.engine.engine import Engine
 from omnitts_cli.engine.frame import StepContext
 from omnitts_cli.engine.meter import RequestMeter
 from omnitts_cli.engine.slots import Plan, Record, SlotTable, State
 from omnitts_cli.kernels import plain_frame
 from omnitts_cli.models.roles import SpeechModel
-from omnitts_cli.request import Request
+from omnitts_cli.request import BULK, FIRST_SOUND, STREAMING, Request
 
 
 def test_the_runaway_limit_is_well_above_the_slowest_speech() -> None:
     assert runaway_limit(0) == 100 and runaway_limit(10) - runaway_limit(9) == 12
+
+
+def queued(*entries: tuple[str, int, str]) -> tuple[FairQueue, dict[str, Record]]:
+    queue, records = FairQueue(), {}
+    for name, priority, client in entries:
+        records[name] = Record(name, Request(""), RequestMeter(24_000, 0.0), priority=priority, client=client)
+        queue.push(records[name])
+    return queue, records
+
+
+def order(queue: FairQueue) -> str:
+    return "".join(queue.pop().id for _ in range(len(queue)))
+
+
+def test_who_has_no_sound_yet_goes_first() -> None:
+    queue, _ = queued(("a", BULK, ""), ("b", STREAMING, ""), ("c", FIRST_SOUND, ""), ("d", FIRST_SOUND, ""))
+    assert order(queue) == "cdba"
+
+
+def test_clients_take_turns_and_each_keeps_its_order() -> None:
+    many = [(name, BULK, "one") for name in "abcd"]
+    queue, _ = queued(*many, ("x", BULK, "two"), ("y", BULK, "two"), ("z", BULK, "three"))
+    assert order(queue) == "axzbycd"
+
+
+def test_a_removed_request_is_not_served() -> None:
+    queue, records = queued(("a", BULK, "one"), ("b", BULK, "one"), ("c", STREAMING, "two"))
+    for name in "cac":  # the second time it is no longer there
+        queue.remove(records[name])
+    assert len(queue) == 1 and order(queue) == "b"
+
+
+def test_free_slots_are_given_in_the_order_of_the_queue() -> None:
+    """Whatever came first; a live request without words is not in the queue and holds nothing up."""
+    engine = engine_of(1)
+    engine.submit(Request("", id="live", max_frames=2), live=True, priority=FIRST_SOUND)
+    for name, priority, client in [("a", BULK, "one"), ("b", BULK, "one"), ("c", BULK, "two"), ("d", STREAMING, "one")]:
+        engine.submit(Request("Hello.", id=name, max_frames=2), priority=priority, client=client)
+    ended: list[str] = []
+    while len(ended) < 4:
+        ended += [news.request for news in engine.step() if news.last]  # type: ignore[union-attr]
+    assert ended == ["d", "a", "c", "b"] and engine.queued == 0 and not engine.admitted
+    engine.feed("live", "Words, at last.")
+    engine.finish("live")
+    while "live" not in ended:
+        ended += [news.request for news in engine.step() if news.last]  # type: ignore[union-attr]
 
 
 def holds(engine: Engine, slot: int, request: Request) -> None:

@@ -52,7 +52,7 @@ def test_items_have_notices_and_times(server: Running) -> None:
 def test_a_batch_that_takes_too_long_is_503(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_state, "SWEEP_S", 0.02)
     running = serve(request_timeout=0.1)
-    engine = running.state.models.all[0].tts.engine
+    engine = running.state.models.all[0].tts.engine.engine
     with first_sound_only(engine):
         answer = running.request("POST", PATH, {"items": [{"input": "Hello.", **LONG}]})
     assert answer.status == 503 and answer.json["error"]["code"] == "request_timeout"

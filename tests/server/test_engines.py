@@ -81,16 +81,16 @@ def test_live_text_clones_and_several_at_once(model: tts.TTS, here: tts.TTS) -> 
 def test_leaving_a_stream_frees_its_slot(model: tts.TTS) -> None:
     stream = model.stream(LONG, seed=1)
     next(stream)
-    assert model.loop.running
+    assert model.engine.running
     stream.close()
-    eventually(lambda: not model.loop.running and not model.engine._requests)  # type: ignore[attr-defined]
+    eventually(lambda: not model.engine.running and not model.engine._callbacks)  # type: ignore[attr-defined]
 
 
 def test_an_engine_that_waits_for_its_caller_is_not_stuck(model: tts.TTS, monkeypatch: pytest.MonkeyPatch) -> None:
     """No news come while the words are missing; the process is asked, and answers."""
     monkeypatch.setattr(server_engines, "ASK_S", 0.05)
-    loop, engine, news = model.loop, model.engine, list[object]()
-    name = loop.submit(Request("Hello my friends, "), news.append, live=True)
+    engine, news = model.engine, list[object]()
+    name = engine.submit(Request("Hello my friends, "), news.append, live=True)
     answers: dict[int, set[float]] = {}  # by how many news had come
 
     def answered() -> bool:
@@ -99,16 +99,16 @@ def test_an_engine_that_waits_for_its_caller_is_not_stuck(model: tts.TTS, monkey
         return len(since) > 5
 
     eventually(answered)
-    loop.cancel(name)
-    eventually(lambda: not model.engine._requests)  # type: ignore[attr-defined]
-    assert loop.stuck_s() == 0
+    engine.cancel(name)
+    eventually(lambda: not model.engine._callbacks)  # type: ignore[attr-defined]
+    assert engine.stuck_s() == 0
 
 
 def test_errors_of_opening_are_those_of_this_process(engines: Engines, model: tts.TTS) -> None:
     with pytest.raises(ModelError, match="nonsense") as error:
         engines.open("nonsense", **TOY)
     assert error.value.hint
-    assert model.loop.broken is None  # the others go on
+    assert model.engine.broken is None  # the others go on
 
 
 def test_a_closed_model_leaves_the_others(engines: Engines, model: tts.TTS) -> None:

@@ -100,7 +100,7 @@ def test_a_flush_gives_the_last_word_to_the_model(client: ClientConnection, serv
 
 
 def test_a_cancelled_utterance_ends_at_once_and_the_next_one_speaks(client: ClientConnection, server: Running) -> None:
-    engine = server.state.models.all[0].tts.engine
+    engine = server.state.models.all[0].tts.engine.engine
     tell(client, "session.config", response_format="pcm", stream_audio=True, ignore_eos=True, max_new_tokens=1000)
     with first_sound_only(engine):
         tell(client, "input.text", text="A long text that goes on and on without an end ")
@@ -122,7 +122,7 @@ def test_utterances_are_spoken_in_order_and_few_may_wait(client: ClientConnectio
     tell(client, "session.config", response_format="pcm", max_new_tokens=20)
     seen: list[int] = []
     refused = 0
-    with first_sound_only(server.state.models.all[0].tts.engine):
+    with first_sound_only(server.state.models.all[0].tts.engine.engine):
         for number in range(7):
             tell(client, "input.text", text=f"Utterance {number}.")
             tell(client, "input.done")
@@ -147,7 +147,7 @@ def test_wrong_messages_do_not_end_the_session(client: ClientConnection) -> None
 
 
 def test_a_client_that_goes_frees_its_slot(server: Running) -> None:
-    engine = server.state.models.all[0].tts.engine
+    engine = server.state.models.all[0].tts.engine.engine
     with connect(f"ws://127.0.0.1:{server.port}/v1/audio/speech/stream") as client:
         tell(client, "session.config", response_format="pcm", stream_audio=True, ignore_eos=True, max_new_tokens=1000)
         tell(client, "input.text", text="A long text that goes on ")
@@ -158,7 +158,7 @@ def test_a_client_that_goes_frees_its_slot(server: Running) -> None:
 
 def test_a_client_that_goes_before_the_first_answer_frees_its_slot(server: Running) -> None:
     """The engine has its words by then."""
-    engine, gone = server.state.models.all[0].tts.engine, asyncio.Event()
+    engine, gone = server.state.models.all[0].tts.engine.engine, asyncio.Event()
     said = [
         {"type": "websocket.connect"},
         {"type": "websocket.receive", "text": json.dumps({"type": "session.config", "response_format": "pcm"})},
@@ -234,7 +234,7 @@ def test_an_idle_client_is_disconnected_and_one_that_listens_is_not(
         tell(client, "session.config", response_format="pcm", stream_audio=True, ignore_eos=True, max_new_tokens=800)
         tell(client, "input.text", text="Some words.")
         monkeypatch.setattr(live, "IDLE_S", 0.1)  # the server reads it when it begins to wait for the next message
-        with first_sound_only(running.state.models.all[0].tts.engine):
+        with first_sound_only(running.state.models.all[0].tts.engine.engine):
             tell(client, "input.done")
             time.sleep(0.5)  # the utterance takes longer than that
         messages, frames = answers(client)

@@ -76,7 +76,7 @@ def test_a_replica_speaks_as_the_server_does_and_says_who_it_is() -> None:
         assert all(b":" in one[1][b"x-replica"] for one in (answer, wrong))
         assert b"x-request-id" not in answer[1]  # Ray adds one
         replica.check_health()
-        loop = replica.state.models.all[0].tts.loop  # type: ignore[union-attr]
+        loop = replica.state.models.all[0].tts.engine  # type: ignore[union-attr]
         loop._broken = RuntimeError("the device is lost")
         with pytest.raises(RuntimeError, match="failed or is stuck"):
             replica.check_health()
@@ -105,7 +105,7 @@ def test_a_failure_in_mid_stream_is_raised_so_that_the_connection_is_cut() -> No
 
         def on_sent(messages: list[Any]) -> None:
             if len(messages) == 2:  # the first sound
-                model.engine.step = fail  # type: ignore[union-attr]
+                model.engine.engine.step = fail  # type: ignore[union-attr]
 
         messages: list[Any] = []
         with pytest.raises(ZeroDivisionError):

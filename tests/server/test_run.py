@@ -57,7 +57,7 @@ def begin_at(port: int, **fields: Any) -> http.client.HTTPResponse:
 
 
 def engine_of(running: Running) -> Engine:
-    return running.state.models.all[0].tts.engine
+    return running.state.models.all[0].tts.engine.engine
 
 
 def test_a_client_that_goes_frees_its_slot(server: Running) -> None:

@@ -1,42 +1,27 @@
-"""The loop's queue: who gets the next free slot; and waiting for threads."""
+"""What acts as an engine, and waiting for threads."""
 
 from __future__ import annotations
 
+import inspect
 import threading
 import time
 
-from omnitts_cli.request import Request
-from omnitts_cli.speech.loop import BULK, FIRST_SOUND, STREAMING, FairQueue, wait_for
+import pytest
+
+from omnitts_cli.server.engines import ProcessEngine
+from omnitts_cli.speech.loop import Loop, SpeechEngine, wait_for
+from omnitts_cli.speech.remote import RemoteEngine
 
 
-def filled(*entries: tuple[str, int, str]) -> FairQueue:
-    queue = FairQueue()
-    for name, priority, client in entries:
-        queue.push(Request("", id=name), priority, client)
-    return queue
-
-
-def order(queue: FairQueue) -> str:
-    return "".join(queue.pop().id for _ in range(len(queue)))
-
-
-def test_who_has_no_sound_yet_goes_first() -> None:
-    assert (
-        order(filled(("a", BULK, ""), ("b", STREAMING, ""), ("c", FIRST_SOUND, ""), ("d", FIRST_SOUND, ""))) == "cdba"
-    )
-
-
-def test_clients_take_turns_and_each_keeps_its_order() -> None:
-    many = [(name, BULK, "one") for name in "abcd"]
-    assert order(filled(*many, ("x", BULK, "two"), ("y", BULK, "two"), ("z", BULK, "three"))) == "axzbycd"
-
-
-def test_a_removed_request_is_not_served() -> None:
-    queue = filled(("a", BULK, "one"), ("b", BULK, "one"), ("c", STREAMING, "two"))
-    queue.remove("c")
-    queue.remove("a")
-    queue.remove("nobody")
-    assert len(queue) == 1 and order(queue) == "b"
+@pytest.mark.parametrize("engine", [Loop, ProcessEngine, RemoteEngine])
+def test_what_can_speak_has_every_method_of_the_protocol(engine: type) -> None:
+    methods = {
+        name: method for name, method in vars(SpeechEngine).items() if inspect.isfunction(method) and name[0] != "_"
+    }
+    assert {"submit", "cancel", "close"} <= {*methods}
+    for name, method in methods.items():
+        wanted, found = inspect.signature(method).parameters, inspect.signature(getattr(engine, name)).parameters
+        assert {*wanted} == {*found} and [one.kind for one in wanted.values()] == [one.kind for one in found.values()]
 
 
 def test_waiting_for_threads_ends_with_them_or_after_its_time_in_all() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -32,15 +33,17 @@ class Scripted:
     `ends` says how the tries of a text stop, one after the other; the rest ends well.
     """
 
-    plan = SimpleNamespace(slots=100)
+    plan, model, device, queued = SimpleNamespace(slots=100), None, None, 0
 
     def __init__(self, order: Iterable[str] = (), ends: dict[str, list[Stopped]] | None = None) -> None:
         self.order, self.ends = list(order), ends or {}
         self.asked: list[Request] = []
         self.waiting: list[Request] = []
         self.cancelled: list[str] = []
+        self.admitted: dict[str, float] = {}
 
-    def submit(self, request: Request) -> str:
+    def submit(self, request: Request, **how: Any) -> str:
+        request = replace(request, id=f"s{len(self.asked) + 1}")
         self.asked.append(request)
         self.waiting.append(request)
         return request.id

@@ -380,7 +380,7 @@ def test_speak_all_keeps_the_order(tts: TTS) -> None:
 
 def idle(tts: TTS) -> bool:
     """Waits until the engine has nothing to do."""
-    return bool(eventually(lambda: not tts.engine.busy))
+    return bool(eventually(lambda: not tts.engine.engine.busy))
 
 
 @pytest.mark.parametrize("how", ["close", "break", "forget", "with"])
@@ -399,7 +399,7 @@ def test_leaving_a_stream_early_frees_its_slots(tts: TTS, how: str) -> None:
     else:
         with stream:
             next(stream)
-    assert idle(tts) and len(tts.engine.snapshot().free) == 4
+    assert idle(tts) and len(tts.engine.engine.snapshot().free) == 4
 
 
 def test_a_stream_that_is_garbage_collected_waits_for_no_lock(tts: TTS) -> None:
@@ -411,28 +411,28 @@ def test_a_stream_that_is_garbage_collected_waits_for_no_lock(tts: TTS) -> None:
         stream._chunks.close()  # type: ignore[attr-defined]
         stream.__del__()
 
-    with tts.loop._lock:
+    with tts.engine._lock:
         collector = threading.Thread(target=finalize, daemon=True)
         collector.start()
         collector.join(LONG_S)
         assert not collector.is_alive()
-    assert idle(tts) and len(tts.engine.snapshot().free) == 4
+    assert idle(tts) and len(tts.engine.engine.snapshot().free) == 4
 
 
 def test_who_listens_goes_before_what_is_made_in_bulk(tts: TTS, monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
-    submitted = tts.engine.submit
+    submitted = tts.engine.engine.submit
 
     def submit(request: Request, **how: Any) -> str:
         order.append(request.text)
         return submitted(request, **how)
 
-    monkeypatch.setattr(tts.engine, "submit", submit)
+    monkeypatch.setattr(tts.engine.engine, "submit", submit)
     sentences = "The boats were tied up for the night. " * 10
     bulk = threading.Thread(target=lambda: tts.speak(sentences, seed=1))
-    with first_sound_only(tts.engine):
+    with first_sound_only(tts.engine.engine):
         bulk.start()
-        eventually(lambda: len(order) == 4 and tts.loop.queued > 0)
+        eventually(lambda: len(order) == 4 and tts.engine.queued > 0)
         stream = tts.stream("Listen.", seed=2)
     next(stream)
     stream.close()

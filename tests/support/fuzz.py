@@ -349,7 +349,7 @@ def server_of_via(data: bytes, folder: Path) -> None:
     """The whole answer of a server to `--via`: its list of models, or its events."""
     from omnitts_cli.request import Request
     from omnitts_cli.speech import servers
-    from omnitts_cli.speech.remote import RemoteLoop
+    from omnitts_cli.speech.remote import RemoteEngine
     from omnitts_cli.voices import Named
 
     with answering(data) as address:
@@ -362,10 +362,13 @@ def server_of_via(data: bytes, folder: Path) -> None:
             if getattr(one, "last", True):
                 found.set()
 
-        loop = RemoteLoop(address, "tiny", None, 24_000)
-        loop.submit(Request("Hello.", voice=Named("henry"), seed=1), take)
+        about = {"sample_rate": 24_000, "frame_rate": 12.5, "hidden": 64, "kinds": ["named"], "speakers": {},
+                 "slots": 4, "languages": ["english"], "dtype": "float32", "longest_piece": None,
+                 "plain_letters": False, "device": "cpu"}  # fmt: skip
+        engine = RemoteEngine(address, {"id": "tiny", "omnitts": about}, None)
+        engine.submit(Request("Hello.", voice=Named("henry"), seed=1), take)
         assert found.wait(HANGS_S), "no end"
-        loop.close()
+        engine.close()
         bugs = [one for one in news if isinstance(one, BaseException)]
         assert not bugs, bugs
 

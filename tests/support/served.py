@@ -79,7 +79,7 @@ class Inside(Served):
     server: run.Server
 
     def engines(self) -> list[Any]:
-        return [model.tts.engine for model in self.server.state.models.all if model.tts is not None]
+        return [model.tts.engine.engine for model in self.server.state.models.all if model.tts is not None]
 
     def live(self) -> int:
         """How many requests the engines hold."""
