@@ -19,7 +19,7 @@ from omnitts_cli.audio.encode import Encoder, SoundFormat, open_encoder
 from omnitts_cli.audio.outlet import Outlet, RawFile
 from omnitts_cli.audio.pcm import require_finite
 from omnitts_cli.audio.resample import Resampler
-from omnitts_cli.audio.target import Target, open_target
+from omnitts_cli.audio.target import Target, is_special, open_target
 from omnitts_cli.errors import DeviceError, OmniError, UsageError
 
 
@@ -99,9 +99,10 @@ class Track:
 
 
 class FileSink(BaseSink):
-    """A file. A regular one appears whole, in one step, at `finish`; anything else is written in place.
+    """A file. A regular one appears whole, in one step, at `finish`; anything else is written in place, from the first
+    sound on.
 
-    Everything that can be wrong with the target is found by making the sink, before a model is loaded.
+    Everything that can be wrong with a regular file is found by making the sink, before a model is loaded.
     """
 
     def __init__(
@@ -109,9 +110,16 @@ class FileSink(BaseSink):
     ) -> None:
         super().__init__()
         self.notices.extend(form.notices)
-        self._target: Target | None = open_target(Path(path), no_clobber=no_clobber)
+        self._target: Target | None = None
+        self._track: Track | None = None
+        self._path, self._form, self._rate, self._no_clobber = Path(path), form, source_rate, no_clobber
+        if not is_special(path):
+            self._track = self._begin()
+
+    def _begin(self) -> Track:
+        self._target = open_target(self._path, no_clobber=self._no_clobber)
         try:
-            self._track = Track(Outlet(self._target.file, str(path)), form, source_rate)
+            return Track(Outlet(self._target.file, str(self._path)), self._form, self._rate)
         except BaseException:
             self.discard()
             raise
@@ -121,9 +129,11 @@ class FileSink(BaseSink):
         return self._target.path if self._target is not None and self._target.temporary is not None else None
 
     def write(self, samples: np.ndarray) -> None:
+        self._track = self._track or self._begin()
         self._track.write(samples)
 
     def finish(self) -> None:
+        self._track = self._track or self._begin()
         target = self._open()
         self._close_track()
         try:
@@ -150,6 +160,7 @@ class FileSink(BaseSink):
             self._target = None
 
     def _close_track(self) -> None:
+        assert self._track is not None
         self._track.close()
         if self._track.encoder.notice:
             self.notices.append(self._track.encoder.notice)

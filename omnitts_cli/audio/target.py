@@ -17,6 +17,11 @@ LONGEST_NAME = 255  # bytes, on all file systems in common use
 TEMPORARY = re.compile(r"\.(.+)\.part-(\d{1,9})(?:-\d+)?", re.DOTALL)  # name, process
 
 
+def is_special(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is a FIFO or a device, which is written in place."""
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+
+
 class Target:
     """An open file for the bytes, and what becomes of it. `temporary` is None where it is written in place."""
 

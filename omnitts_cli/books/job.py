@@ -269,6 +269,10 @@ class Job:
         name = name or EMBEDDED
         return name, (variant or "custom_voice") if name in SIZES else "custom_voice"
 
+    def first_model(self, chapters: Sequence[Chapter]) -> tuple[str, str]:
+        """The model that speaks first, and its variant. Its sample rate is that of the book."""
+        return self._model(members_of(chapters)[0])
+
     def _check_voice(self, member: Member) -> None:
         """Refuses a voice that is not saved and that the model's configuration lacks. Loads no weights."""
         name, model = self._who(member).name, self._model(member)

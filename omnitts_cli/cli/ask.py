@@ -24,6 +24,7 @@ from omnitts_cli.speech.reply import Answer, Reply
 from omnitts_cli.terminal import signals
 from omnitts_cli.terminal.console import console
 from omnitts_cli.terminal.progress import style
+from omnitts_cli.weights.find import RATE
 
 if TYPE_CHECKING:
     from omnitts_cli.models.audio_tower import Sound
@@ -45,11 +46,13 @@ def ask(
         return sound_out.list_speakers()
     refuse_contradictions(question, spoken, words)
     with ExitStack() as closing:
-        stage = reserved(question, spoken, machine, closing)
+        stage = opened_stage(question, spoken, machine, closing)
         asked, sounds = questions_of(question, spoken, messages, words)
         system = system_of(question.system)
         chat = opened_chat(question.chat, system)
         assistant = closing.enter_context(opened(thinks, question, spoken, stage, machine, network, messages))
+        if stage is not None and assistant.voices:
+            sound_out.require_rate(stage.rate, assistant.sample_rate)
         if not assistant.voices:
             stage = None
         elif question.system is None and not (chat and chat.messages):  # a new conversation
@@ -61,9 +64,6 @@ def ask(
         talk = assistant.conversation(chat.messages if chat else (), system=system)
         if not asked:
             return converse(talk, question, spoken, chat)
-        if stage is not None:
-            stage = at_rate(stage, spoken, assistant)
-            closing.callback(stage.sink.discard)
         print_answer(talk, asked[0], question, spoken, chat, stage, sounds)
 
 
@@ -103,8 +103,8 @@ def refuse_contradictions(question: Question, spoken: Spoken, words: list[str] |
         raise UsageError(f"{clash} cannot be used with --text-only", hint="leave one of them out")
 
 
-def reserved(question: Question, spoken: Spoken, machine: Machine, closing: ExitStack) -> Stage | None:
-    """Where the sound will go, before the model is known; None for an answer in text only.
+def opened_stage(question: Question, spoken: Spoken, machine: Machine, closing: ExitStack) -> Stage | None:
+    """Where the sound will go, opened before the model; None for an answer in text only.
 
     At a terminal, an answer is played if this machine can play.
     """
@@ -112,12 +112,12 @@ def reserved(question: Question, spoken: Spoken, machine: Machine, closing: Exit
     wanted = bool(spoken.play or spoken.output or spoken.output_dir)
     if spoken.output_dir:
         closing.enter_context(sound_out.folder_for_sound(Path(spoken.output_dir)))
-        stage = sound_out.silent_stage(spoken)
+        stage = sound_out.silent_stage(spoken, RATE)
     elif wanted:
-        stage = sound_out.reserve(spoken)
+        stage = sound_out.open_stage(spoken, RATE)
     elif spoken.play is None and not question.text_only and not question.lines and console.stdout.is_terminal():
         try:
-            stage = sound_out.open_stage(replace(spoken, play=True), sound_out.RATE)
+            stage = sound_out.open_stage(replace(spoken, play=True), RATE)
         except DeviceError as error:
             console.detail(f"answers are not played: {error.message}")
     if stage is not None:
@@ -128,15 +128,6 @@ def reserved(question: Question, spoken: Spoken, machine: Machine, closing: Exit
         hint = "--play   or   -o answer.wav"
         raise UsageError("--first-chunk and --chunk are for spoken answers", hint=hint)
     return stage
-
-
-def at_rate(stage: Stage, spoken: Spoken, assistant: Assistant) -> Stage:
-    """The place of the sound for the model's sample rate."""
-    rate = assistant.sample_rate
-    if rate == stage.rate:
-        return stage
-    stage.sink.discard()
-    return sound_out.open_stage(spoken, rate)
 
 
 def recording(name: str) -> Sound:
@@ -354,8 +345,6 @@ def answer_lines(
     stage: Stage | None,
 ) -> None:
     """Answers many questions together, and prints the answers in their order."""
-    if stage is not None and spoken.output_dir is None:
-        stage = at_rate(stage, spoken, assistant)
     replies: list[Reply] = []
     try:
         for number, words in enumerate(questions, 1):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omnitts_cli.audio.sinks import FileSink
-from omnitts_cli.audio.target import without_separators
+from omnitts_cli.audio.target import is_special, without_separators
 from omnitts_cli.books.cache import Cache, default_folder
 from omnitts_cli.books.cast import Cast, read_cast
 from omnitts_cli.books.job import Chapter, Pace, Result
@@ -29,6 +29,7 @@ from omnitts_cli.terminal.console import console
 from omnitts_cli.terminal.progress import Progress, duration, estimate
 from omnitts_cli.terminal.signals import Stopped, held
 from omnitts_cli.text.formats.block import LARGEST_DOCUMENT, Document
+from omnitts_cli.weights.find import sample_rate
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -74,7 +75,7 @@ class BookCommand:
             cache = Cache(Path(self.book.work) if self.book.work else default_folder())
             closing.callback(cache.close)
             with held():
-                place = self.place(folder, cache.work, marks, planned, closing)
+                place = self.place(folder, sample_rate(*job.first_model(planned)), cache.work, marks, planned, closing)
                 closing.callback(place.discard)
             subs = self.subtitles(job)
             if subs:
@@ -112,13 +113,13 @@ class BookCommand:
         return planned
 
     def place(
-        self, folder: Folder, work: Path, marks: Marks, chapters: list[Chapter], closing: ExitStack
+        self, folder: Folder, rate: int, work: Path, marks: Marks, chapters: list[Chapter], closing: ExitStack
     ) -> BookPlace | ChapterFiles:
         """Where the sound goes. A folder is removed again if nothing gets into it."""
         if folder.output_dir is None:
-            return BookPlace(self.output, work, marks)
+            return BookPlace(self.output, rate, work, marks)
         closing.enter_context(folder_for_sound(Path(folder.output_dir)))
-        return ChapterFiles(Path(folder.output_dir), self.output, marks, chapters[-1].number)
+        return ChapterFiles(Path(folder.output_dir), self.output, rate, marks, chapters[-1].number)
 
     def subtitles(self, job: BookJob) -> sound_out.SubtitleFiles | None:
         """The files of --subs. With --subs-by words, the job also finds the times of words."""
@@ -169,7 +170,7 @@ BOOK_CHUNK = 25  # frames; nothing waits for the first sound
 class BookPlace:
     """The output of a book: an .m4b file, or what `say` writes to otherwise."""
 
-    def __init__(self, output: Results, work: Path, marks: Marks) -> None:
+    def __init__(self, output: Results, rate: int, work: Path, marks: Marks) -> None:
         self._output, self._marks = output, marks
         self.stage: sound_out.Stage | None = None
         self.m4b: M4bSink | None = None
@@ -179,12 +180,12 @@ class BookPlace:
                 raise UsageError("use either --play or an .m4b file, not both", hint="leave --play out")
             self.m4b = M4bSink(Path(str(output.output)), work, marks, no_clobber=output.no_clobber)
         else:
-            self.stage = self._tagged(sound_out.RATE) or sound_out.reserve(output)
+            self.stage = self._tagged(rate) or sound_out.open_stage(output, rate)
 
     def _tagged(self, rate: int) -> sound_out.Stage | None:
         """A file that can have chapter marks without ffmpeg."""
         output = self._output
-        if not output.output or output.output == "-" or output.play or sound_out.is_special(Path(output.output)):
+        if not output.output or output.output == "-" or output.play or is_special(Path(output.output)):
             return None
         form, path = sound_out.chosen_format(output, rate), Path(output.output)
         if form.name not in TAGGERS:
@@ -203,9 +204,8 @@ class BookPlace:
     def begin(self, rate: int) -> None:
         if self.m4b:
             self.m4b.begin(rate)
-        elif self.stage and rate != self.stage.rate:
-            self.stage.sink.discard()
-            self.stage = self._tagged(rate) or sound_out.open_stage(self._output, rate)
+        elif self.stage:
+            sound_out.require_rate(self.stage.rate, rate)
 
     def chapter(self, number: int, title: str, at: int) -> None:
         """A chapter begins. The marks say so at the end."""
@@ -230,19 +230,18 @@ class BookPlace:
 class ChapterFiles:
     """The output of a book with --output-dir: a file for each chapter, complete or not at all."""
 
-    def __init__(self, folder: Path, output: Results, marks: Marks, last: int) -> None:
+    def __init__(self, folder: Path, output: Results, rate: int, marks: Marks, last: int) -> None:
         self.path, self._output, self._marks, self._last = folder, output, marks, last
-        self.form = sound_out.chosen_format(output, sound_out.RATE)
+        self.form = sound_out.chosen_format(output, rate)
         self.format = self.form.name
         self._begins: list[tuple[int, Path, Marks]] = []  # chapters to come: first sample, file, tags
         self._sink: FileSink | M4aSink | None = None
-        self._rate = self._written = 0
+        self._rate, self._written = rate, 0
         if output.play:
             raise UsageError("use either --play or --output-dir, not both", hint="leave --play out")
 
     def begin(self, rate: int) -> None:
-        self._rate = rate
-        self.form = sound_out.chosen_format(self._output, rate)
+        sound_out.require_rate(self._rate, rate)
 
     def chapter(self, number: int, title: str, at: int) -> None:
         name = f"{number:0{max(2, len(str(self._last)))}} {without_separators(title)}".strip()

@@ -22,14 +22,16 @@ from omnitts_cli.cli.sound_out import (
     packed,
     refuse_overwriting,
     refuse_same,
-    reserve,
+    require_rate,
 )
 from omnitts_cli.errors import InputError, UsageError
+from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.settings.setting import TARGET
 from omnitts_cli.settings.table import Intent, Machine, Messages, Model, Network, Output
 from omnitts_cli.speech.loop import SpeechEngine
 from omnitts_cli.terminal.console import console
 from omnitts_cli.terminal.signals import held
+from omnitts_cli.weights.find import sample_rate
 
 if TYPE_CHECKING:
     import numpy as np
@@ -93,19 +95,17 @@ def decode(
     refuse_overwriting(output, [file])
     frames = read_codes(file)
     with ExitStack() as closing:
-        stage = reserve(output)
-        closing.callback(lambda: stage.sink.discard())
-        engine = closing.enter_context(opened_model(model.model, "base", machine, network, messages)).engine
-        facts = engine.model.facts
+        stage = open_stage(output, sample_rate(model.model or EMBEDDED, "base"))
+        closing.callback(stage.sink.discard)
+        tts = closing.enter_context(opened_model(model.model, "base", machine, network, messages))
+        require_rate(stage.rate, tts.sample_rate)
+        engine, facts = tts.engine, tts.engine.model.facts
         if frames.shape[1] != facts.groups or frames.max() >= facts.codes:
             raise InputError(
                 f"the codes in {file} do not fit {engine.model.name}",
                 cause=f"{frames.shape[1]} groups with codes up to {frames.max()}",
                 hint=f"use codes with {facts.groups} groups below {facts.codes}, or another model: -m",
             )
-        if stage.rate != facts.sample_rate:
-            stage.sink.discard()
-            stage = open_stage(output, facts.sample_rate)
         samples = 0
         for block in decoded(engine, frames):
             with held():

@@ -27,6 +27,7 @@ from omnitts_cli.terminal.keys import pressed
 from omnitts_cli.terminal.progress import Progress, style, ticking
 from omnitts_cli.terminal.signals import Stopped, held
 from omnitts_cli.text.language import LANGUAGES
+from omnitts_cli.weights.find import sample_rate
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,15 +91,17 @@ class Job:
             self.refuse_overwriting()
             self.confirm_length()
         with ExitStack() as closing:
+            served = of_server(via, wanted, variant, self.machine, self.network)
+            rate = served.sample_rate if served else sample_rate(wanted or EMBEDDED, variant)
             with held():  # a signal between these two lines would leave a temporary file
-                stage = self.reserved()
-                closing.push(lambda kind, error, trace: abandon(stage, error))  # the sink may be replaced later
+                stage = self.stage(rate)
+                closing.push(lambda kind, error, trace: abandon(stage, error))
             subs, codes = self.side_files(closing)
             script.peek(FIRST_S)  # an empty one is refused now
             tts = closing.enter_context(
-                opened_model(wanted, variant, self.machine, self.network, self.messages, patient=stage.safe, via=via)
+                served or opened_model(wanted, variant, self.machine, self.network, self.messages, patient=stage.safe)
             )
-            stage = self.prepared(stage, tts.sample_rate)
+            sound_out.require_rate(rate, tts.sample_rate)
             yield Ready(self, tts, stage, subs, codes, script, texts)
 
     def refuse_overwriting(self) -> None:
@@ -124,16 +127,21 @@ class Job:
             raise UsageError(f"{only_here} cannot be used with --via {self.output.via}", hint="--via off")
         return "off" if only_here else self.output.via
 
-    def reserved(self) -> Stage:
-        """The output before the model is known."""
+    def stage(self, rate: int) -> Stage:
+        """The output for the model's sample rate, with --loudness applied."""
         try:
-            return sound_out.reserve(self.output)
+            stage = sound_out.open_stage(self.output, rate)
         except DeviceError as error:
             if self.command != "play" or self.output.audio_device:
                 raise
             path = self.output.output or "speech.wav"
             hint = f'omnitts say "text" -o {path}   writes a file instead; omnitts doctor shows more'
             raise DeviceError(error.message, cause=error.cause, hint=hint) from None
+        if self.speech.loudness != "off":
+            stage.sink = LoudnessSink(stage.sink, float(self.speech.loudness), rate)
+        elif console.json:
+            stage.meter = Meter(rate)
+        return stage
 
     def side_files(self, closing: ExitStack) -> tuple[SubtitleFiles | None, SideFile | None]:
         """The files of --subs and --codes, which are removed unless they are completed."""
@@ -145,17 +153,6 @@ class Job:
             codes = sound_out.SideFile(self.output.codes, no_clobber=self.output.no_clobber)
             closing.callback(codes.discard)
         return subs, codes
-
-    def prepared(self, stage: Stage, rate: int) -> Stage:
-        """The output for the model's sample rate, with --loudness applied."""
-        if rate != stage.rate:
-            stage.sink.discard()
-            stage = sound_out.open_stage(self.output, rate)
-        if self.speech.loudness != "off":
-            stage.sink = LoudnessSink(stage.sink, float(self.speech.loudness), rate)
-        elif console.json:
-            stage.meter = Meter(rate)
-        return stage
 
 
 @dataclass
@@ -188,7 +185,7 @@ class Ready:
         """Speaks the next take: with another seed, or another text, into an output of its own."""
         text = self.job.texts[take] if self.job.texts else self.job.text
         job = replace(self.job, output=self.job.takes[take], text=text)
-        stage = job.prepared(sound_out.reserve(job.output), self.tts.sample_rate)
+        stage = job.stage(self.tts.sample_rate)
         with ExitStack() as closing:
             closing.push(lambda kind, error, trace: abandon(stage, error))
             script, texts = job.script()
@@ -269,21 +266,12 @@ def opened_model(
     machine: Machine,
     network: Network,
     messages: Messages,
-    *,
-    via: str = "off",
     **more: Any,
 ) -> Iterator[TTS]:
-    """The open model. `variant` completes a bare size: custom_voice, base or voice_design. `via`: auto, off, or the URL
-    of a server. `more`: other fields of EngineSettings.
+    """The open model. `variant` completes a bare size: custom_voice, base or voice_design. `more`: other fields of
+    EngineSettings.
     """
     name = model or EMBEDDED
-    if via != "off" and (via != "auto" or server_socket().exists()):
-        served = of_server(via, model, variant, machine, network)
-        if served is not None:
-            console.detail(f"speaking through {served.via}")
-            with served:
-                yield served
-            return
     words = f"loading {name}{'' if machine.device == 'auto' else f' on {machine.device}'} ..."
     console.detail(words)
     if style(messages.progress) == "bar":
@@ -316,7 +304,9 @@ def without_collector() -> Iterator[None]:
 
 
 def of_server(via: str, model: str | None, variant: str, machine: Machine, network: Network) -> RemoteTTS | None:
-    """The model on a running server; None to open it here."""
+    """The model on a running server; None to open it here. `via`: auto, off, or the URL of a server."""
+    if via == "off" or (via == "auto" and not server_socket().exists()):
+        return None
     from omnitts_cli.speech import remote, servers
 
     def local() -> TTS:
@@ -328,9 +318,12 @@ def of_server(via: str, model: str | None, variant: str, machine: Machine, netwo
         )
     if network.offline and via != "auto" and not servers.Address.of(via, "--via").loopback:
         raise UsageError("--offline cannot be used with a server on another machine", hint="--via off")
-    return remote.connect(
+    served = remote.connect(
         via, model, variant, device=machine.device, dtype=machine.dtype, exact=machine.exact, local=local
     )
+    if served is not None:
+        console.detail(f"speaking through {served.via}")
+    return served
 
 
 def settings_for(machine: Machine, network: Network) -> dict[str, Any]:

@@ -18,12 +18,12 @@ from omnitts_cli.audio.encode import M4A, SoundFormat, choose_format
 from omnitts_cli.audio.loudness import Level, Meter
 from omnitts_cli.audio.outlet import Outlet, make_folder
 from omnitts_cli.audio.pcm import dbfs
-from omnitts_cli.audio.sinks import FileSink, MemorySink, PipeSink, Sink, TeeSink, refuse_terminal
+from omnitts_cli.audio.sinks import FileSink, MemorySink, PipeSink, Sink, TeeSink
 from omnitts_cli.audio.speaker import SpeakerSink, list_devices, open_speaker
-from omnitts_cli.audio.target import free_name, open_target
+from omnitts_cli.audio.target import free_name, is_special, open_target
 from omnitts_cli.books.words import Aligned, Timer, Times
 from omnitts_cli.devices.fingerprint import of_exact
-from omnitts_cli.errors import DeviceError, InputError, OmniError, UsageError
+from omnitts_cli.errors import DeviceError, InputError, ModelError, OmniError, UsageError
 from omnitts_cli.settings.table import Output, Results, Speech
 from omnitts_cli.speech.clip import Chunk, Clip
 from omnitts_cli.speech.script import Script
@@ -51,12 +51,10 @@ if TYPE_CHECKING:
 
     from omnitts_cli.books.m4b import M4aSink
 
-RATE = 24_000  # of every released model
-
 
 @dataclass
 class Stage:
-    """The sink and its name. `path` is None for stdout or playback only."""
+    """The sink and its name. `rate` is that of the model. `path` is None for stdout or playback only."""
 
     sink: Sink
     form: SoundFormat
@@ -125,27 +123,14 @@ class Player:
             speaker.discard()
 
 
-def reserve(output: Output) -> Stage:
-    """The output before the model is known. Nothing irrevocable, such as the first bytes of a pipe, is written yet."""
-    in_place = output.output == "-" or (output.output is not None and is_special(Path(output.output)))
-    if not in_place:
-        return open_stage(output, RATE)
-    if output.output == "-":
-        if output.play:
-            hint = "-o - | tee speech.wav | ffplay -nodisp -autoexit -"
-            raise UsageError("use either --play or -o -, not both", hint=hint)
-        console.audio_on_stdout = True
-        refuse_terminal(console.stdout.file)
-    return Stage(MemorySink(), chosen_format(output, RATE), rate=0)
-
-
 def open_stage(output: Output, rate: int) -> Stage:
-    """Opens the sink for -o and --play, at this sample rate."""
+    """Opens the sink for -o and --play, at the sample rate of the model, which is opened later.
+
+    Nothing irrevocable, such as the first bytes of a pipe, is written before there is sound.
+    """
     form = chosen_format(output, rate)
-    if output.output == "-" and form.name == "m4a":
-        raise UsageError("an .m4a file cannot go into a pipe", hint="-o speech.m4a   or   -F flac")
     if output.output == "-":
-        return Stage(PipeSink(console.stdout.file, form, rate), form, rate)
+        return to_stdout(output, form, rate)
     if output.output is not None:
         path = Path(output.output)
         file = file_sink(path, form, rate, no_clobber=output.no_clobber)
@@ -173,9 +158,27 @@ def open_stage(output: Output, rate: int) -> Stage:
     return named_by_us(form, rate)
 
 
-def silent_stage(output: Output) -> Stage:
+def to_stdout(output: Output, form: SoundFormat, rate: int) -> Stage:
+    """-o -"""
+    if output.play:
+        hint = "-o - | tee speech.wav | ffplay -nodisp -autoexit -"
+        raise UsageError("use either --play or -o -, not both", hint=hint)
+    if form.name == M4A:
+        raise UsageError("an .m4a file cannot go into a pipe", hint="-o speech.m4a   or   -F flac")
+    console.audio_on_stdout = True
+    return Stage(PipeSink(console.stdout.file, form, rate), form, rate)
+
+
+def require_rate(expected: int, rate: int) -> None:
+    """Raises ModelError if a model has another sample rate than was known before it was downloaded."""
+    if rate != expected:
+        what = f"the model speaks at {rate} Hz; before it was downloaded, {expected} Hz were expected"
+        raise ModelError(what, hint="the same command again")
+
+
+def silent_stage(output: Output, rate: int) -> Stage:
     """A stage to which nothing is written: every answer gets a file of its own. Refuses an impossible format now."""
-    return Stage(MemorySink(), chosen_format(output, RATE), RATE)
+    return Stage(MemorySink(), chosen_format(output, rate), rate)
 
 
 def write_answer(clip: Clip, path: Path, output: Output) -> str:
@@ -202,11 +205,6 @@ def chosen_format(output: Output, rate: int) -> SoundFormat:
     return choose_format(
         output.output, output.format, model_rate=rate, rate=output.sample_rate, subtype=output.subtype, m4a=True
     )
-
-
-def is_special(path: Path) -> bool:
-    """Whether a path is a FIFO or a device, which is written in place."""
-    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
 def named_by_us(form: SoundFormat, rate: int) -> Stage:

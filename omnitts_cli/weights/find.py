@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import json
 from dataclasses import replace
 from pathlib import Path
 
-from omnitts_cli.errors import ModelError
+from omnitts_cli import files
+from omnitts_cli.errors import ModelError, OmniError
 from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.settings.setting import readable_size
 from omnitts_cli.weights import hub
@@ -18,6 +20,9 @@ from omnitts_cli.weights.names import Found, HubName, hub_name, looks_like_a_rep
 from omnitts_cli.weights.pull import pull
 from omnitts_cli.weights.released import ALIASES, RELEASED, SIZES
 
+CODEC_CONFIG = "speech_tokenizer/config.json"
+RATE = 24_000  # of every released model
+TOY, TOY_RATE = "random:toy", 8_000  # families/toy.py, which imports torch
 TINY = Path(__file__).parent.parent / "embedded" / EMBEDDED
 
 
@@ -46,6 +51,22 @@ def here(name: str, *, variant: str | None = None, thinker: bool = False, typed:
     wanted = hub_name(name, variant)
     wanted = replace(wanted, thinker=True) if wanted is not None and thinker else wanted
     return _folder(name, typed) if wanted is None else local(wanted) or wanted
+
+
+def sample_rate(name: str, variant: str | None = None) -> int:
+    """The sample rate of a model, without opening it. That of every released model, if its files are not here or do not
+    tell: what is wrong with them is found when the model is opened.
+    """
+    if name == TOY:
+        return TOY_RATE
+    try:
+        found = here(name, variant=variant)
+        if isinstance(found, HubName) or found.folder is None:
+            return RATE
+        rate = json.loads(files.read_text(found.folder / CODEC_CONFIG, files.LARGE))["output_sample_rate"]
+    except (OmniError, OSError, ValueError, LookupError, TypeError):
+        return RATE
+    return rate if isinstance(rate, int) and rate > 0 else RATE
 
 
 def not_here(wanted: HubName, why: str = "", other: str = f"   or   -m {EMBEDDED}") -> ModelError:
