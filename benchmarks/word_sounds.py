@@ -1,4 +1,4 @@
-"""Trains omnitts_cli/books/sounds.npz, the network that finds words in speech, on speech of flite.
+"""Trains omnitts_cli/speech/sounds.npz, the network that finds words in speech, on speech of flite.
 
     python benchmarks/word_sounds.py book.txt --into sounds.npz      # the book of benchmarks/word_times.py; needs flite
 
@@ -21,8 +21,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from word_times import FLITE, OF_A_VOICE, TRAINED, Phone, flite, sentences, stretch_of
 
-from omnitts_cli.books.letters import CLASSES, FRICATIVE, FRONT, LIQUID, NASAL, SIBILANT, SILENCE, STOP, VOWEL
-from omnitts_cli.books.words import BANDS, CONTEXT, HOP_S, RATE, spectrum
+from omnitts_cli.speech.letters import CLASSES, FRICATIVE, FRONT, LIQUID, NASAL, SIBILANT, SILENCE, STOP, VOWEL
+from omnitts_cli.speech.words import BANDS, CONTEXT, HOP_S, RATE, spectrum
 
 PHONES = {
     SILENCE: "pau", FRONT: "iy ih ey y", VOWEL: "aa ae ah ao aw ax ay eh ow oy uh uw", NASAL: "m n ng en em",

@@ -35,9 +35,9 @@ from safetensors.torch import load_file
 
 import omnitts_cli as omnitts
 from omnitts_cli.audio.resample import resample
-from omnitts_cli.books.recognised import recognised
-from omnitts_cli.books.words import BANDS, HOP_S, RATE, Aligned, Times, spectrum, tokens
 from omnitts_cli.devices.cpu import CPUDevice
+from omnitts_cli.speech.recognised import recognised
+from omnitts_cli.speech.words import BANDS, HOP_S, RATE, Aligned, Times, spectrum, tokens
 from omnitts_cli.text.american.phonemes import in_letters
 from omnitts_cli.text.american.sentence import reader
 from omnitts_cli.training import kokoro, recipe

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 import sys
 import textwrap
@@ -27,6 +28,12 @@ BASELINE = {"say": (36, 1142, 166), "open": (32, 1121, 273)}
 """Files, lines and switches at 6b951fa, where this count began."""
 MOST = {"say": (1.15, 1.15, 1.1), "open": (1.07, 1.07, 1.03)}
 """The most that either walk may take, as shares of that. Only a step that makes a walk shorter changes these."""
+
+DECIDES, STEPS, ENGINES = 1, 1, {"Loop", "ProcessEngine", "RemoteEngine"}
+"""Places that decide which request gets a slot next, functions that step an engine, and the classes that are a
+SpeechEngine. The model that writes text has a queue of its own and is stepped by whoever waits for it; see TEXT.
+"""
+TEXT = {"engine/text_loop.py", "engine/answer_loop.py", "speech/assistant.py", "bench/answers.py"}
 
 LATE_IMPORTS, TYPING_IMPORTS = 270, 112
 """The most of each. At 6b951fa there were 264 and 110."""
@@ -111,3 +118,69 @@ def test_what_counts_as_a_late_import() -> None:
         import_module(f"{name}.i"), importlib.import_module("omnitts_cli.j"), import_module("kokoro.model")
     """
     assert Counter(own_imports(ast.parse(textwrap.dedent(source)))) == {"late": 4, "typing": 1}
+
+
+ROOMS = ("bench", "books", "cli", "engine", "fleet", "server", "speech")
+QUEUE = re.compile(r"(deque|SimpleQueue|OrderedDict)\[(str, )?(deque\[)?(Record|Request|TextRecord)\b|^FairQueue\(\)")
+
+
+def functions() -> Iterator[tuple[str, ast.ClassDef | None, ast.FunctionDef]]:
+    """Each function of the rooms where requests are: its file, its class, itself."""
+    for room in ROOMS:
+        for path in sorted((PACKAGE / room).rglob("*.py")):
+            file = path.relative_to(PACKAGE).as_posix()
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                if isinstance(node, ast.ClassDef):
+                    yield from ((file, node, one) for one in node.body if isinstance(one, ast.FunctionDef))
+                elif isinstance(node, ast.Module):
+                    yield from ((file, None, one) for one in node.body if isinstance(one, ast.FunctionDef))
+
+
+def queues(function: ast.FunctionDef) -> Iterator[str]:
+    """The attributes of a class that are queues of requests, from its `__init__`."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.AnnAssign | ast.Assign):
+            held = ast.unparse(node.annotation if isinstance(node, ast.AnnAssign) else node.value)
+            if QUEUE.search(held):
+                yield ast.unparse(node.target if isinstance(node, ast.AnnAssign) else node.targets[0])
+
+
+def calls(function: ast.FunctionDef) -> Iterator[str]:
+    """What it calls, with "()" behind it if nothing is given."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call):
+            yield ast.unparse(node.func) + "()" * (not node.args)
+
+
+def shown(title: str, found: set[str]) -> int:
+    """Prints what was found; how many of it are about speech."""
+    print(f"{title}: {', '.join(sorted(found))}")
+    return sum(name.split(":")[0] not in TEXT for name in found)
+
+
+def test_one_place_decides_who_gets_a_slot() -> None:
+    """What takes the next request from a queue of them."""
+    owned = [(f"{file}:{owner.name}", one) for file, owner, one in functions() if owner]
+    waiting = {name: [*queues(one)] for name, one in owned if one.name == "__init__"}
+    deciding = set[str]()
+    for name, function in owned:
+        takes = {f"{queue}.{take}()" for queue in waiting.get(name, ()) for take in ("pop", "popleft", "get")}
+        deciding |= {f"{name}.{function.name}"} if takes & {*calls(function)} else set()
+    assert shown("who is next", deciding) == DECIDES
+
+
+def test_one_place_steps_an_engine() -> None:
+    """The step of a network has arguments; that of an engine has none."""
+    steps = {f"{file}:{owner.name if owner else ''}.{one.name}" for file, owner, one in functions()
+             if any(call.endswith(".step()") and call != "self.step()" for call in calls(one))}  # fmt: skip
+    assert shown("steps", steps) == STEPS
+
+
+def test_what_acts_as_an_engine_is_one() -> None:
+    """tests/speech/test_loop.py compares these classes with the protocol."""
+    acting = {owner.name for file, owner, one in functions()
+              if owner and one.name == "submit" and not file.startswith("engine/")}  # fmt: skip
+    shown("acts as an engine", acting)
+    assert acting == ENGINES | {"SpeechEngine"}
+    made_up = [path for path in PACKAGE.rglob("*.py") if "SimpleNamespace(" in path.read_text("utf-8")]
+    assert [path.parent.name for path in made_up] == ["training"], "a stand-in of no class"

@@ -25,7 +25,6 @@ from omnitts_cli.books.cast import Cast, Member
 from omnitts_cli.books.m4b import Mark
 from omnitts_cli.books.speaker import SAMPLE, UnitSpeaker
 from omnitts_cli.books.units import Unit, key_of, units_of
-from omnitts_cli.books.words import Times, with_words
 from omnitts_cli.errors import InputError, Notice, OmniError
 from omnitts_cli.fleet.content import SHARED_SPEECH, SHARED_TEXT, SOUND, digest_of, is_saved, model_mask
 from omnitts_cli.fleet.rows import Speaker
@@ -36,6 +35,7 @@ from omnitts_cli.speech.script import Written
 from omnitts_cli.speech.speaking import estimated_s
 from omnitts_cli.speech.tts import TTS
 from omnitts_cli.speech.voices import code_of, looks_like
+from omnitts_cli.speech.words import Times, with_words
 from omnitts_cli.text.formats.block import Section
 from omnitts_cli.text.inputs import TextOptions
 from omnitts_cli.text.language import LANGUAGES

@@ -21,7 +21,6 @@ from omnitts_cli.audio.pcm import dbfs
 from omnitts_cli.audio.sinks import FileSink, MemorySink, PipeSink, Sink, TeeSink
 from omnitts_cli.audio.speaker import SpeakerSink, list_devices, open_speaker
 from omnitts_cli.audio.target import free_name, is_special, open_target
-from omnitts_cli.books.words import Aligned, Timer, Times
 from omnitts_cli.devices.fingerprint import of_exact
 from omnitts_cli.errors import DeviceError, InputError, ModelError, OmniError, UsageError
 from omnitts_cli.settings.table import Output, Results, Speech
@@ -30,6 +29,7 @@ from omnitts_cli.speech.script import Script
 from omnitts_cli.speech.speaking import Account, Stream
 from omnitts_cli.speech.tts import TTS
 from omnitts_cli.speech.voices import code_of
+from omnitts_cli.speech.words import Aligned, Timer, Times
 from omnitts_cli.terminal.console import console
 from omnitts_cli.terminal.karaoke import line_at
 from omnitts_cli.terminal.playback import Playback
@@ -313,7 +313,7 @@ class TimedWords:
 def word_timing(output: Results, language: str, *, offline: bool = False) -> Times:
     """What finds words in sound: the recogniser of --asr-model, or our own alignment."""
     if output.asr_model:
-        from omnitts_cli.books.recognised import recognised
+        from omnitts_cli.speech.recognised import recognised
 
         return recognised(output.asr_model, language, offline=offline)
 

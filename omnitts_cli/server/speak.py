@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from omnitts_cli.books.words import Aligned, Timer
 from omnitts_cli.errors import Notice
 from omnitts_cli.server.asked import Asked
 from omnitts_cli.server.body import Gone, Receive
@@ -23,6 +22,7 @@ from omnitts_cli.speech.clip import Chunk
 from omnitts_cli.speech.script import Fed
 from omnitts_cli.speech.tts import TTS, script_of
 from omnitts_cli.speech.voices import Voice
+from omnitts_cli.speech.words import Aligned, Timer
 from omnitts_cli.text.language import LANGUAGES
 from omnitts_cli.voices import Cloned, Designed, Named
 

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from omnitts_cli.books.words import Timer
 from omnitts_cli.errors import Notice
 from omnitts_cli.server.clips import Clips
 from omnitts_cli.server.guard import Guard
@@ -24,6 +23,7 @@ from omnitts_cli.server.voices import Saved
 from omnitts_cli.settings.commands import Serving
 from omnitts_cli.speech.speaking import Stream
 from omnitts_cli.speech.tts import TTS
+from omnitts_cli.speech.words import Timer
 
 if TYPE_CHECKING:
     from omnitts_cli.server.models import Model

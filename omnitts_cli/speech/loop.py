@@ -28,6 +28,8 @@ class SpeechEngine(Protocol):
     RemoteEngine are such engines.
     """
 
+    process: int
+    """The number of the process that opened it; it speaks in no other."""
     after_step: Callable[[], None]
     """Called on the thread of the callbacks when those of a step, or of a failure, are done."""
 

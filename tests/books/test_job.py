@@ -219,7 +219,7 @@ class HalfEach:
 @pytest.mark.parametrize("more", [["-f", "book.md", "--chapters", "1-"], ["First words. Middle words."]])
 def test_subtitles_by_a_recogniser(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch, more: list[str]) -> None:
     """Also for a book, whose cache knows what has found the words."""
-    monkeypatch.setattr("omnitts_cli.books.recognised.Whisper", HalfEach)
+    monkeypatch.setattr("omnitts_cli.speech.recognised.Whisper", HalfEach)
     monkeypatch.setattr(HalfEach, "calls", [])
     book()
     work = ["--work", "work"] if "-f" in more else []

@@ -22,7 +22,6 @@ from command import Omnitts
 from patience import LONG_S
 from speech_server import Plan, SpeechServer
 
-from omnitts_cli.bench import present
 from omnitts_cli.cli import bench
 
 TOY = ("bench", "-m", "random:toy", "--offline", "-d", "cpu", "-t", "1", "--frames", "5")
@@ -102,7 +101,7 @@ def test_a_run_that_is_cut_short_has_kept_its_levels(
     def interrupted(*given: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(present, "present", interrupted)
+    monkeypatch.setattr(bench, "present", interrupted)
     done = omnitts(*TOY, "-c", "1,2", "-n", "2", "--warmup", "0", "-q", "--save", "short.json")
     assert done.code == 130
     assert [level["concurrency"] for level in json.loads(Path("short.json").read_text())["levels"]] == [1, 2]

@@ -29,13 +29,14 @@ def test_it_is_the_default_of_say(omnitts: Omnitts, landed: Path) -> None:
 
 
 def test_it_is_the_default_of_play(omnitts: Omnitts, landed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from omnitts_cli.audio import sinks, speaker
+    from omnitts_cli.audio import sinks
+    from omnitts_cli.cli import sound_out
 
     class Played(sinks.MemorySink):
         level = played_s = 0.0
 
     played = Played()
-    monkeypatch.setattr(speaker, "open_speaker", lambda *_: played)
+    monkeypatch.setattr(sound_out, "open_speaker", lambda *_: played)
     assert omnitts("play", *SHORT[:5], "Hello there.").code == 0
     assert played.sound.size > 0
 

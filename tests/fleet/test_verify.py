@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from omnitts_cli.fleet import verify
+from omnitts_cli.fleet import job, verify
 from omnitts_cli.fleet.speaker import RowSpeaker
 from omnitts_cli.fleet.verify import Verifier, aligned, silences, words_of
-from omnitts_cli.speech import transcribe
 from omnitts_cli.speech.clip import Chunk
 
 Call = Callable[..., Any]
@@ -173,7 +172,7 @@ def recogniser(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
             return text
 
     monkeypatch.setattr(Verifier, "_transcribe", transcribing)
-    monkeypatch.setattr(transcribe, "Whisper", Stand)
+    monkeypatch.setattr(job, "Whisper", Stand)
     return takes
 
 

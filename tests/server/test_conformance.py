@@ -212,13 +212,14 @@ WORDS = ["Hello", " there, this", " is", " a test", ". Here is", " another sen",
 def test_words_one_by_one_give_the_sound_of_play_live(
     server: Running, omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from omnitts_cli.audio import sinks, speaker
+    from omnitts_cli.audio import sinks
+    from omnitts_cli.cli import sound_out
 
     class Played(sinks.MemorySink):
         level = played_s = 0.0
 
     played = Played()
-    monkeypatch.setattr(speaker, "open_speaker", lambda *_: played)
+    monkeypatch.setattr(sound_out, "open_speaker", lambda *_: played)
     done = omnitts("play", "--live", "-m", "random:toy", "--seed", "7", "-d", "cpu", stdin="".join(WORDS).encode())
     assert done.code == 0, done.err
     with connect(f"ws://127.0.0.1:{server.port}/v1/audio/speech/stream") as socket:

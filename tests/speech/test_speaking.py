@@ -102,11 +102,11 @@ def test_no_more_is_taken_than_there_is_room_for() -> None:
 
         most, came = 0, threading.Condition()
 
-        def submit(self, request: Request) -> str:
+        def submit(self, request: Request, **how: Any) -> str:
             with self.came:
                 self.most = max(self.most, len(self.waiting) + 1)
                 self.came.notify()
-                return super().submit(request)
+                return super().submit(request, **how)
 
         def step(self) -> list[Any]:
             with self.came:

@@ -26,7 +26,6 @@ from sounds import saved_clip
 import omnitts_cli as omnitts
 from omnitts_cli.audio.pcm import to_int16
 from omnitts_cli.errors import DeviceError
-from omnitts_cli.request import Request
 from omnitts_cli.speech import voice_files
 from omnitts_cli.speech.tts import TTS
 
@@ -212,7 +211,7 @@ def test_a_clip_knows_its_seed_and_nothing_is_dropped(tts: TTS) -> None:
     again = tts.speak("Hello.")
     assert np.array_equal(tts.speak("Hello.", seed=again.seed).samples, again.samples)
     with pytest.raises(omnitts.OmniError, match="characters"):
-        tts.engine.clip(__import__("omnitts_cli.request").request.Request(LONG))
+        tts.engine.engine.clip(__import__("omnitts_cli.request").request.Request(LONG))
 
 
 def test_what_is_printed_of_a_clip_a_voice_and_a_model_is_short(tts: TTS, tmp_path: Path) -> None:
@@ -421,13 +420,14 @@ def test_a_stream_that_is_garbage_collected_waits_for_no_lock(tts: TTS) -> None:
 
 def test_who_listens_goes_before_what_is_made_in_bulk(tts: TTS, monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
-    submitted = tts.engine.engine.submit
+    admission = tts.engine.engine._admission  # type: ignore[attr-defined]
+    plain = admission.open
 
-    def submit(request: Request, **how: Any) -> str:
-        order.append(request.text)
-        return submitted(request, **how)
+    def opened(record: Any, slot: int) -> None:
+        plain(record, slot)
+        order.append(record.request.text)
 
-    monkeypatch.setattr(tts.engine.engine, "submit", submit)
+    monkeypatch.setattr(admission, "open", opened)
     sentences = "The boats were tied up for the night. " * 10
     bulk = threading.Thread(target=lambda: tts.speak(sentences, seed=1))
     with first_sound_only(tts.engine.engine):

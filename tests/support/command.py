@@ -114,13 +114,14 @@ def no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def silent_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine without any sound output."""
-    from omnitts_cli.audio import speaker
+    from omnitts_cli.cli import doctor, sound_out
     from omnitts_cli.errors import DeviceError
 
     def refuse(*_: object) -> None:
         raise DeviceError("there is no sound output on this machine", hint="-o speech.wav")
 
-    monkeypatch.setattr(speaker, "open_speaker", refuse)
+    for module in (sound_out, doctor):
+        monkeypatch.setattr(module, "open_speaker", refuse)
 
 
 @pytest.fixture

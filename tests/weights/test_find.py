@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from omnitts_cli.errors import ModelError, UsageError
+from omnitts_cli.speech import tts
 from omnitts_cli.weights import find as finding
-from omnitts_cli.weights.find import Found, find
+from omnitts_cli.weights.find import Found, find, sample_rate
 from omnitts_cli.weights.names import hub_name
 from omnitts_cli.weights.released import RELEASED
 
@@ -119,6 +120,23 @@ def test_finding_imports_nothing_heavy() -> None:
 
 def test_random_models_have_no_folder() -> None:
     assert find("random:1.7b-base", offline=True) == Found(None, "random:1.7b-base")
+
+
+def test_the_sample_rate_is_known_without_opening_a_model(tmp_path: Path) -> None:
+    assert [sample_rate(name) for name in ("tiny", "1.7b", "hf:nobody/nothing", "nowhere")] == [24_000] * 4
+    with tts.load("random:toy", threads=1) as opened:
+        assert sample_rate("random:toy") == opened.sample_rate != sample_rate("tiny")
+    (tmp_path / "speech_tokenizer").mkdir()
+    for name in ("config.json", "model.safetensors"):
+        (tmp_path / name).write_text("{}")
+    codec = tmp_path / "speech_tokenizer" / "config.json"
+    for text, rate in [
+        ('{"output_sample_rate": 16000}', 16_000),
+        ('{"output_sample_rate": "x"}', 24_000),
+        ("{", 24_000),
+    ]:
+        codec.write_text(text)
+        assert sample_rate(str(tmp_path)) == rate
 
 
 def test_tiny(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import omnitts_cli
-from omnitts_cli.books import words as aligner
-from omnitts_cli.books.words import Aligned, Timer, evenly, speller, tokens, with_lengths, word_times
+from omnitts_cli.speech import words as aligner
+from omnitts_cli.speech.words import Aligned, Timer, evenly, speller, tokens, with_lengths, word_times
 from omnitts_cli.text.subtitles import Sentence, Word
 
 RATE = 24_000

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from omnitts_cli.audio.resample import resample
-from omnitts_cli.books.words import Aligned, tokens, with_lengths
 from omnitts_cli.errors import UsageError
 from omnitts_cli.speech.transcribe import HEARD_AT, LONGEST_S, SIZE, Whisper
+from omnitts_cli.speech.words import Aligned, tokens, with_lengths
 from omnitts_cli.text.language import LANGUAGES
 from omnitts_cli.text.subtitles import Word, between
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from omnitts_cli.books.letters import ANY, FRICATIVE, LIQUID, NASAL, SIBILANT, STOP, SYLLABLE, sounds_of
+from omnitts_cli.speech.letters import ANY, FRICATIVE, LIQUID, NASAL, SIBILANT, STOP, SYLLABLE, sounds_of
 
 SHORT = {NASAL: "N", SIBILANT: "S", FRICATIVE: "F", STOP: "T", LIQUID: "L"}
 

@@ -18,7 +18,7 @@ from typing import Protocol
 import numpy as np
 
 from omnitts_cli.audio.resample import resample
-from omnitts_cli.books.letters import CLASSES, SILENCE, Sound, sounds_of
+from omnitts_cli.speech.letters import CLASSES, SILENCE, Sound, sounds_of
 from omnitts_cli.text.spell_out import spell_out
 from omnitts_cli.text.subtitles import Sentence, Word
 

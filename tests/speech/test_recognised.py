@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import omnitts_cli
-from omnitts_cli.books.recognised import LATE_S, LETTERS, Recognised, recognised, with_spaces
-from omnitts_cli.books.words import tokens
+from omnitts_cli.speech.recognised import LATE_S, LETTERS, Recognised, recognised, with_spaces
 from omnitts_cli.speech.transcribe import LONGEST_S, Whisper
+from omnitts_cli.speech.words import tokens
 
 RATE = 24_000
 
@@ -133,7 +133,7 @@ def test_the_recogniser_is_made_to_write_the_words(monkeypatch: pytest.MonkeyPat
 def test_whisper_base_finds_the_words_of_the_embedded_voice() -> None:
     """Against our own alignment, which is measured by itself."""
     pytest.importorskip("faster_whisper")
-    from omnitts_cli.books.words import Aligned
+    from omnitts_cli.speech.words import Aligned
 
     folder = os.environ["WHISPER_BASE"]
     recogniser, off = recognised(folder, "auto", offline=True), []
