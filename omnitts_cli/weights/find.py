@@ -57,8 +57,8 @@ def sample_rate(name: str, variant: str | None = None) -> int:
     """The sample rate of a model, without opening it. That of every released model, if its files are not here or do not
     tell: what is wrong with them is found when the model is opened.
     """
-    if name == TOY:
-        return TOY_RATE
+    if name in (EMBEDDED, TOY):
+        return RATE if name == EMBEDDED else TOY_RATE
     try:
         found = here(name, variant=variant)
         if isinstance(found, HubName) or found.folder is None:

@@ -432,12 +432,12 @@ def test_who_listens_goes_before_what_is_made_in_bulk(tts: TTS, monkeypatch: pyt
     bulk = threading.Thread(target=lambda: tts.speak(sentences, seed=1))
     with first_sound_only(tts.engine.engine):
         bulk.start()
-        eventually(lambda: len(order) == 4 and tts.engine.queued > 0)
+        eventually(lambda: len(tts.engine.engine.snapshot().requests) == 8)  # type: ignore[attr-defined]
         stream = tts.stream("Listen.", seed=2)
     next(stream)
     stream.close()
     bulk.join()
-    assert order.index("Listen.") == 4 < len(order) - 1, "it gets the first slot that becomes free"
+    assert order.index("Listen.") <= 4 < len(order) - 1, "it gets the first slot that becomes free"
 
 
 def test_a_designed_voice_keeps_its_seed_and_a_cloned_one_is_saved(tts: TTS, home: Path) -> None:
