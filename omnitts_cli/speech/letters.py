@@ -105,6 +105,7 @@ def spelled(word: str) -> list[Sound]:
 
 
 def matches(word: str, at: int, spelling: str) -> bool:
+    """Returns whether a spelling stands at a place of a word; ^ is its beginning, $ its end."""
     letters = spelling.strip("^$")
     if not word.startswith(letters, at) or (spelling[0] == "^" and at):
         return False

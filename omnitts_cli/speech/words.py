@@ -45,6 +45,7 @@ SHORTEST_S = 0.02  # of a word, if there is time for it
 
 @cache
 def weights() -> dict[str, np.ndarray]:
+    """Returns the network of sounds.npz, by the names of its arrays."""
     with np.load(WEIGHTS) as stored:
         return {name: stored[name].astype(np.float32) for name in stored.files}
 
@@ -98,6 +99,7 @@ class States:
 
 
 def states_of(words: Sequence[Sequence[Sound]]) -> States:
+    """Returns the sounds of the words in one row, with a pause around each word."""
     row, owner = [PAUSE], [-1]
     for number, sounds in enumerate(words):
         row += [*sounds, PAUSE]
