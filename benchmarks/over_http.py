@@ -7,7 +7,7 @@
 Both servers run all the time with the weights of OLD, and answer the same requests of a fixed length in turn, in an
 order that changes from round to round. Each row: medians of OLD and NEW, the median of NEW over OLD of the pairs, its
 95 % interval (bootstrap) and the quartiles of the pairs. First packet: from sending to the first bytes of sound, on a
-connection that stays open. Run nothing else meanwhile. Linux only.
+connection that has just been opened. Run nothing else meanwhile. Linux only.
 """
 
 from __future__ import annotations
@@ -60,9 +60,12 @@ class Server:
         return first, size
 
     def connections(self, count: int) -> list[http.client.HTTPConnection]:
-        """Open connections."""
+        """Open connections. The server closes those that are idle while the other one has its turn."""
         while len(self.open) < count:
             self.open.append(http.client.HTTPConnection(self.address, timeout=WAIT_S))
+        for connection in self.open[:count]:
+            connection.close()
+            connection.connect()
         return self.open[:count]
 
     def first_packet(self, seed: int) -> float:
