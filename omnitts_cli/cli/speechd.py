@@ -65,9 +65,14 @@ def open_for(speech: Speech, machine: Machine, network: Network, messages: Messa
 
 def module_path() -> Path:
     """Where Speech Dispatcher looks for modules of this user."""
+    return user_data().parent / "libexec" / "speech-dispatcher-modules" / MODULE
+
+
+def user_data() -> Path:
+    """The folder for data of this user's programs."""
     import platformdirs
 
-    return platformdirs.user_data_path().parent / "libexec" / "speech-dispatcher-modules" / MODULE
+    return platformdirs.user_data_path()
 
 
 def write(path: Path) -> None:
@@ -77,6 +82,7 @@ def write(path: Path) -> None:
     words = f"#!/bin/sh\n# Written by omnitts speechd --install; --uninstall removes it.\nexec {started()} speechd\n"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        user_data().mkdir(parents=True, exist_ok=True)  # the server looks for ../libexec from there
         put(path, words.encode())
         path.chmod(0o755)
     except OSError as error:

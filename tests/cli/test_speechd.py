@@ -20,6 +20,8 @@ def test_install_writes_a_module_that_runs_and_says_how_to_undo_it(omnitts: Omni
     module = home / ".local" / "libexec" / "speech-dispatcher-modules" / "sd_omnitts"
     assert done.code == 0 and done.out.decode().strip() == str(module) and os.access(module, os.X_OK)
     assert "omnitts speechd --uninstall" in done.err
+    seen = home / ".local" / "share" / ".." / "libexec" / "speech-dispatcher-modules"  # as the server spells it
+    assert (seen / "sd_omnitts").exists()
     environment = {**os.environ, "OMNITTS_DEVICE": "cpu", "OMNITTS_MODEL": "random:toy"}
     asked = b"INIT\nLIST VOICES\nCHAR\na\n.\n"
     spoken = subprocess.run(

@@ -6,7 +6,6 @@ import importlib
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -93,14 +92,17 @@ def test_pages_and_metrics_are_listed_only_where_they_are_served() -> None:
 
 @pytest.mark.slow
 def test_a_generated_client_speaks(server: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    generator = shutil.which("openapi-python-client", path=f"{Path(sys.executable).parent}:{Path.home()}/.local/bin")
+    generator = shutil.which("openapi-python-client")
     if generator is None:
         pytest.skip("openapi-python-client is not installed")
+    for needed in ("httpx", "attrs", "dateutil"):  # by what it generates
+        pytest.importorskip(needed)
     (tmp_path / "openapi.json").write_bytes(server.request("GET", "/openapi.json").body)
     command = [generator, "generate", "--path", "openapi.json", "--output-path", "made", "--meta", "none"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "WARNING" not in done.stdout + done.stderr
+    told = re.findall(r"^Cannot parse .*", done.stdout + done.stderr, re.MULTILINE)
+    assert all("Unsupported content_type audio/" in line for line in told), told  # the bytes are there all the same
     monkeypatch.syspath_prepend(str(tmp_path))
     made = importlib.import_module("made")
     speech = importlib.import_module("made.models").Speech
