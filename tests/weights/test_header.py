@@ -309,9 +309,7 @@ def loads_or_refuses(path: Path) -> None:
         assert torch.equal(value, official[source.name].float())  # type: ignore[union-attr]
 
 
-PROPERTY = settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
-)
+PROPERTY = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 
 
 @PROPERTY
