@@ -208,7 +208,7 @@ def test_stop_and_pause_end_a_message_at_once(pipes: Pipes, command: str, event:
     """Measured without the scheduler of a busy machine: the best of three."""
     taken = []
     for _ in range(3):
-        with first_sound_only(pipes.module.reader.tts.engine):  # type: ignore[union-attr]
+        with first_sound_only(pipes.module.reader.tts.engine.engine):  # type: ignore[union-attr]
             assert pipes.begin("SPEAK", LONG) == "200 OK SPEAKING"
             while pipes.event()[0] != "705 AUDIO":
                 pass
@@ -232,7 +232,7 @@ def test_what_cannot_be_spoken_is_refused_or_silent(pipes: Pipes) -> None:
 
 
 def test_a_second_message_must_wait(pipes: Pipes) -> None:
-    with first_sound_only(pipes.module.reader.tts.engine):  # type: ignore[union-attr]
+    with first_sound_only(pipes.module.reader.tts.engine.engine):  # type: ignore[union-attr]
         assert pipes.begin("SPEAK", LONG) == "200 OK SPEAKING"
         while pipes.event()[0] != "705 AUDIO":
             pass

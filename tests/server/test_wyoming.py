@@ -162,7 +162,7 @@ def test_a_wrong_event_is_answered_with_an_error_and_frees_its_slot(server: Runn
         found = events(client, "error")
         assert found[-1][0] == "error" and found[-1][1]["text"] and found[-1][1]["code"]
         assert event(client) is None
-    eventually(lambda: not server.state.calls and not server.state.models.all[0].tts.engine.busy)
+    eventually(lambda: not server.state.calls and not server.state.models.all[0].tts.engine.engine.busy)
 
 
 def test_events_of_other_services_and_their_payloads_are_ignored(server: Running) -> None:
@@ -217,7 +217,7 @@ def test_a_hundred_connections_are_all_answered(server: Running) -> None:
 
 def test_the_limits_of_the_server_hold(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     running = serve(max_per_client=1)
-    with first_sound_only(running.state.models.all[0].tts.engine):
+    with first_sound_only(running.state.models.all[0].tts.engine.engine):
         with connected(running) as busy, connected(running) as client:
             say(busy, "synthesize", text="A long text that goes on and on. " * 20)
             assert (event(busy) or ("",))[0] == "audio-start"

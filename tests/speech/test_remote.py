@@ -218,7 +218,7 @@ def test_leaving_early_ends_the_requests(server: StandIn, tts: TTS) -> None:
     for chunk in made.stream(TEXT * 10, seed=1):
         assert chunk.samples.size
         break
-    eventually(lambda: not tts.engine.busy)
+    eventually(lambda: not tts.engine.engine.busy)
     made.close()
 
 
