@@ -33,7 +33,8 @@ class StandIn:
 
     def __init__(self, tts: TTS, source: str, path: Path | None = None) -> None:
         about = servers.card(tts, source, "custom_voice", device="auto", dtype="auto")
-        self.entry: dict[str, Any] = {"id": source, "object": "model", "state": "ready", "sha256": "0" * 64}
+        total = tts.engine.model.sha256
+        self.entry: dict[str, Any] = {"id": source, "object": "model", "state": "ready", "sha256": total}
         self.entry["omnitts"] = about
         self.tts, self.path = tts, path
         self.asked: list[dict[str, Any]] = []
