@@ -65,7 +65,7 @@ class Spoken:
     def _removed(self, cause: str) -> OutputError:
         with suppress(OSError):
             self.path.with_suffix(".json").unlink(missing_ok=True)
-        hint = "the same command again speaks this part anew and goes on"
+        hint = "run the same command again: it speaks this part again and continues"
         return OutputError(f"{self.path} was damaged and has been removed", cause=cause[:200], hint=hint)
 
     def sound(self) -> np.ndarray:

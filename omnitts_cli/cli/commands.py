@@ -265,16 +265,16 @@ SPEECH = (
         omnitts speechd --print-generic > omnitts-generic.conf
         """,
         (
-            Option("install", "--install", "Let Speech Dispatcher find this module, for this user."),
-            Option("uninstall", "--uninstall", "Undo --install."),
-            Option("print_generic", "--print-generic", "Print a file for its generic module instead."),
+            Option("install", "--install", "Install this module for the current user."),
+            Option("uninstall", "--uninstall", "Remove the module again."),
+            Option("print_generic", "--print-generic", "Print a file for the generic module of Speech Dispatcher."),
         ),
         {"speech": "table:Speech", **OPENING},
     ),
     Command(
         "mcp",
         "cli.mcp:mcp",
-        """Serve tools that speak, for programs that use the Model Context Protocol.
+        """Serve speech tools to programs that use the Model Context Protocol.
 
         \b
         {"mcpServers": {"omnitts": {"command": "omnitts", "args": ["mcp"]}}}
@@ -342,7 +342,7 @@ VOICES = (
     Command(
         "voices renew",
         "cli.voices:renew",
-        "Make a saved voice again from its clip, for the installed version of its model or for another model.",
+        "Make a saved voice again from its clip, for this version of its model or for another model.",
         (SAVED,),
         {"model": "table:Model", **OPENING},
     ),

@@ -302,7 +302,7 @@ def released_models(device: Any) -> Check:
         numbers |= {f"{size}_rtf": round(one.rtf, 2), f"{size}_gib": round(one.memory_bytes / 2**30, 2)}
     smallest = found[SIZES[0]]
     if smallest.memory_bytes > free:
-        fix = f"end other programs: {readable_size(free)} are free   or   -m {EMBEDDED}"
+        fix = f"close other programs ({readable_size(free)} free)   or   -m {EMBEDDED}"
         return Check(name, "warn", words, fix, numbers=numbers)
     slow = smallest.rtf >= 1
     hint = f"-m {EMBEDDED}, a GPU or faster memory for speech without pauses"

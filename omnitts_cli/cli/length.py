@@ -44,11 +44,11 @@ def confirm(seconds: float, most_hours: float | str, messages: Messages) -> None
     if isinstance(most_hours, str) or seconds <= most_hours * 3600:
         return
     hours = f"about {seconds / 3600:,.0f} hours of speech"
-    if not messages.no_input and console.asks() and console.confirm(f"{hours}: begin?"):
+    if not messages.no_input and console.asks() and console.confirm(f"{hours}: continue?"):
         return
     raise InputError(
-        f"the text is {hours}; --max-hours allows {most_hours:g}",
-        hint=f"--max-hours {math.ceil(seconds / 3600)}   or, of a book, --chapters 1-3",
+        f"the text makes {hours}; --max-hours allows {most_hours:g}",
+        hint=f"--max-hours {math.ceil(seconds / 3600)}   or, for a book, --chapters 1-3",
     )
 
 

@@ -14,7 +14,7 @@ from omnitts_cli.terminal.console import console
 
 
 def mcp(hosted: Hosted, speech: Speech, machine: Machine, intent: Intent, network: Network, messages: Messages) -> None:
-    """Serve tools that speak, for programs that use the Model Context Protocol."""
+    """Serve speech tools to programs that use the Model Context Protocol."""
     from omnitts_cli.audio.speaker import open_speaker
     from omnitts_cli.doors.desk import Desk
     from omnitts_cli.doors.mcp import Server

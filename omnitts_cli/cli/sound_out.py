@@ -173,7 +173,7 @@ def require_rate(expected: int, rate: int) -> None:
     """Raises ModelError if a model has another sample rate than was known before it was downloaded."""
     if rate != expected:
         what = f"the model speaks at {rate} Hz; before it was downloaded, {expected} Hz were expected"
-        raise ModelError(what, hint="the same command again")
+        raise ModelError(what, hint="run the same command again")
 
 
 def silent_stage(output: Output, rate: int) -> Stage:
@@ -374,7 +374,7 @@ def refuse_one_output(output: Results) -> None:
         raise UsageError("use either --output or --output-dir, not both", hint="leave one of them out")
     if output.subs or output.codes:
         raise UsageError(
-            "--subs and --codes are for one output", hint="omnitts say -f FILE -o FILE.wav --subs FILE.srt"
+            "--subs and --codes need a single output file", hint="omnitts say -f FILE -o FILE.wav --subs FILE.srt"
         )
 
 

@@ -88,10 +88,10 @@ def write(path: Path) -> None:
     except OSError as error:
         raise OutputError(f"cannot write {path}", cause=error.strerror) from None
     console.result(str(path))
-    console.note('to hear it: spd-say -o omnitts "Hello." after all programs that use Speech Dispatcher have ended')
-    console.note(f"to make it the default: DefaultModule omnitts in ~/.config/{SERVER_FILE}")
+    console.note('to try it: close all programs that use Speech Dispatcher, then run   spd-say -o omnitts "Hello."')
+    console.note(f"to make it the default: the line DefaultModule omnitts in ~/.config/{SERVER_FILE}")
     if (names := naming_modules()) is not None:
-        console.warning(f"{names} names its modules, so others are not found", hint=f"add the line: {ADD}")
+        console.warning(f"{names} has AddModule lines, so no other module is found", hint=f"add the line: {ADD}")
     console.note("to undo this: omnitts speechd --uninstall")
 
 

@@ -91,7 +91,7 @@ def save(
 
 
 def renew(name: str, model: Model, machine: Machine, intent: Intent, network: Network, messages: Messages) -> None:
-    """Make a saved voice again from its clip, for the installed version of its model or for another model."""
+    """Make a saved voice again from its clip, for this version of its model or for another model."""
     saved = voice_files.load(name)
     if saved.clip is None:
         hint = f"omnitts voices rm {name}   then   omnitts voices save {name} -r CLIP"

@@ -85,7 +85,7 @@ class Desk:
         job = Job(required(text), self._known(voice), speed)
         with self._turn:
             if len(self._queue) >= MOST_QUEUED:
-                raise UsageError(f"{MOST_QUEUED} texts are queued", hint="wait, or call stop")
+                raise UsageError(f"the queue is full: {MOST_QUEUED} texts", hint="wait, or call stop")
             self._queue.append(job)
             before = len(self._queue) - 1
             self._turn.notify_all()
@@ -150,7 +150,7 @@ class Desk:
         if voice is not None and voice not in names:  # nor a path: a host names voices, not files
             close = nearest(voice, list(names))
             raise VoiceError(
-                f"voice '{voice[:80]}' not found", hint=f"did you mean '{close}'?" if close else "list_voices"
+                f"voice '{voice[:80]}' not found", hint=f"did you mean '{close}'?" if close else "call list_voices"
             )
         return voice or self._speech.voice
 
@@ -161,7 +161,7 @@ class Desk:
         if not self._folders:
             raise UsageError("no folder is allowed", hint="omnitts mcp --allow-folder DIR")
         if "\0" in path or not Path(path).name:
-            raise UsageError(f"'{path[:80]!r}' is not the name of a file", hint="speech.wav")
+            raise UsageError(f"{path[:80]!r} is not the name of a file", hint="speech.wav")
         real = (self._folders[0] / path).resolve()  # an absolute path stays as it is; links are followed
         if not any(real.is_relative_to(folder) and real != folder for folder in self._folders):
             folders = ", ".join(map(str, self._folders))
@@ -232,7 +232,7 @@ def turn(job: Job) -> Iterator[None]:
     folder = server_socket().parent
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not is_private(folder):
-        raise OutputError(f"others can write to {folder}", hint=f"chmod go-w {folder}")
+        raise OutputError(f"other users can write to {folder}", hint=f"chmod go-w {folder}")
     lock = FileLock(folder / LOCK, thread_local=False)
     while not job.stopped:
         try:

@@ -24,7 +24,7 @@ MOST_CALLS = 32  # at a time
 NOT_JSON, INVALID, UNKNOWN_METHOD, WRONG_PARAMS, INTERNAL = -32700, -32600, -32601, -32602, -32603
 GUIDE = (
     "Speaks text aloud on this machine. speak() returns as soon as the text is queued; pass wait=true to return when "
-    "it has been heard. Only one text is heard at a time."
+    "it has been spoken. Only one text is spoken at a time."
 )
 
 
@@ -86,20 +86,20 @@ def words_for(schema: Mapping[str, Any]) -> str:
 
 def tools(desk: Desk) -> dict[str, Tool]:
     """The tools."""
-    voice = string("A name from list_voices; by default the user's voice.", 200)
-    text = string("What to say.", desk.longest)
+    voice = string("A name from list_voices; the default is the user's voice.", 200)
+    text = string("The text to speak.", desk.longest)
     quiet, changing = {"readOnlyHint": True}, {"readOnlyHint": False, "destructiveHint": False}
-    speed = {"type": "number", "description": "1 is normal.", "minimum": 0.5, "maximum": 2}
-    wait = {"type": "boolean", "description": "Return when it has been heard, not when it is queued."}
+    speed = {"type": "number", "description": "1 is the normal speed.", "minimum": 0.5, "maximum": 2}
+    wait = {"type": "boolean", "description": "Return when the text has been spoken, not when it is queued."}
     path = string("File to write, in an allowed folder; the suffix is the format, such as .wav or .mp3.", 4096)
     found = (
-        Tool("speak", "Speak a text aloud. Texts are queued and heard one at a time.",
+        Tool("speak", "Speak a text aloud. Texts are queued and spoken one at a time.",
              {"text": text, "voice": voice, "speed": speed, "wait": wait}, ("text",), desk.speak, changing),
         Tool("save", "Speak a text into a new sound file.", {"text": text, "path": path, "voice": voice},
              ("text", "path"), desk.save, changing),
         Tool("list_voices", "List the voices.", {}, (), desk.list_voices, quiet),
-        Tool("stop", "Stop speaking, and forget what is queued.", {}, (), desk.stop, changing),
-        Tool("status", "Tell what is being spoken, what is queued, and which folders are allowed.", {}, (),
+        Tool("stop", "Stop speaking and empty the queue.", {}, (), desk.stop, changing),
+        Tool("status", "Report what is being spoken, what is queued, and which folders are allowed.", {}, (),
              desk.status, quiet),
     )  # fmt: skip
     return {tool.name: tool for tool in found}
@@ -120,7 +120,7 @@ class Server:
         try:
             while (line := self._lines.read()) is not None:
                 if len(line) == LONGEST:
-                    self._refuse(None, INVALID, f"a message has less than {LONGEST:,} bytes")
+                    self._refuse(None, INVALID, f"the message is too long: {LONGEST:,} bytes or more")
                 elif line.strip():
                     self._take(line)
         except BrokenPipeError:
@@ -169,7 +169,7 @@ class Server:
         if tool is None:
             return self._refuse(number, WRONG_PARAMS, f"'{str(given.get('name'))[:80]}' is not a tool of this server")
         if len(self._calls) >= MOST_CALLS:
-            return self._refuse(number, INTERNAL, f"{MOST_CALLS} calls are running")
+            return self._refuse(number, INTERNAL, f"too many calls at a time: {MOST_CALLS} are running")
         self._calls.add(number)
         self._pool.submit(self._run, tool, number, given.get("arguments") or {})
 

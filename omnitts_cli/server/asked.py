@@ -138,7 +138,7 @@ class Reader:
             if meant is None:
                 continue
             if target in self._values and not alike(self._values[target], meant) and name != "voice_aliases":
-                raise invalid(name, f"{name} and {self.sent.get(target, target)} are different")
+                raise invalid(name, f"{name} and {self.sent.get(target, target)} have different values")
             try:
                 self._values[target] = TABLE[target].read(meant)
             except OmniError as error:

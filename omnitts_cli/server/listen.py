@@ -28,8 +28,9 @@ def tcp(host: str, port: int, option: str = "--host") -> socket.socket:
         family, _, _, _, address = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         found = socket.socket(family, socket.SOCK_STREAM)
     except OSError as error:
+        usual = "127.0.0.1" if option == "--host" else f"127.0.0.1:{port}"
         raise UsageError(
-            f"{option} {host} is not an address", cause=error.strerror, hint=f"{option} 127.0.0.1"
+            f"{option} {host} is not an address", cause=error.strerror, hint=f"{option} {usual}"
         ) from None
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

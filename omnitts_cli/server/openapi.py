@@ -90,7 +90,7 @@ def paths(*, web: bool, metrics: bool) -> dict[str, dict[str, Any]]:
                               path=["voice"], query=["output_format"]),
         },
         "/v1/text-to-speech/{voice}/stream": {
-            "post": operation("Speaks a text as it is made (ElevenLabs)", "text_to_speech_stream", SOUND,
+            "post": operation("Streams the speech of a text (ElevenLabs)", "text_to_speech_stream", SOUND,
                               body="TextToSpeech", path=["voice"], query=["output_format"]),
         },
         "/v1/voices": {"get": operation("Lists the voices (ElevenLabs)", "list_voices_elevenlabs")},

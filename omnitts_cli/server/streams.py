@@ -41,7 +41,9 @@ def place_of(words: str, option: str, *, open_to_all: bool, has_keys: bool) -> s
         return None
     if has_keys and not open_to_all:
         raise UsageError(
-            f"{option} has no API keys: its clients could speak without one", hint=f"{option} {words} --insecure"
+            f"{option} would let clients speak without an API key",
+            cause="its protocol has no keys, and this server requires one",
+            hint=f"{option} {words} --insecure",
         )
     if scheme == "unix" and rest:
         return listen.unix(Path(rest), ours=False)
@@ -50,7 +52,8 @@ def place_of(words: str, option: str, *, open_to_all: bool, has_keys: bool) -> s
         raise UsageError(f"{option} {words[:80]} is not HOST:PORT", hint=f"{option} 127.0.0.1:10200")
     if not is_loopback(host) and not open_to_all:
         raise UsageError(
-            f"{option} {words} lets other machines in, and the protocol has no API keys", hint="--insecure allows them"
+            f"{option} {words} lets other machines in, and the protocol has no API keys",
+            hint=f"{option} 127.0.0.1:{port}   or   --insecure",
         )
     return listen.tcp(host, int(port), option)
 
@@ -59,7 +62,7 @@ def require_pipes(*descriptors: int) -> None:
     """Raises UsageError unless these are pipes or sockets: an event loop cannot wait for files."""
     modes = [os.fstat(one).st_mode for one in descriptors]
     if not all(stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) for mode in modes):
-        raise UsageError("the standard streams are not pipes", hint="cat FILE | omnitts serve ... | cat")
+        raise UsageError("standard input and output are not pipes", hint="cat FILE | omnitts serve ... | cat")
 
 
 def url_of(place: socket.socket) -> str:

@@ -87,7 +87,7 @@ class Conversation(Session):
         head = parse_object(line)
         kind, data = head.get("type"), head.get("data") or {}
         if not isinstance(kind, str) or not isinstance(data, dict):
-            raise invalid("type", "an event needs a type, and its data is an object")
+            raise invalid("type", "an event needs a type, and its data must be an object")
         try:
             async with asyncio.timeout(EVENT_S):
                 return kind, {**data, **await self._rest(head)}
@@ -136,7 +136,7 @@ class Conversation(Session):
     def begin(self, data: Mapping[str, Any]) -> None:
         """synthesize-start"""
         if self.streaming:
-            raise invalid("type", "synthesize-start before the synthesize-stop of the last text")
+            raise invalid("type", "synthesize-start came before the synthesize-stop of the previous text")
         self.asked, self.streaming = asked_of(fields_of(data), self.state.options.max_chars, live=True), True
 
     # ---- what the server says

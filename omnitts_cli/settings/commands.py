@@ -426,7 +426,7 @@ class Serving:
     wyoming: Annotated[
         str | None,
         for_listening(
-            "--wyoming", TEXT, "Also serve Wyoming, for Home Assistant; stdio:// serves nothing else.",
+            "--wyoming", TEXT, "Also serve Home Assistant (Wyoming); stdio:// serves nothing else.",
             "HOST:PORT|stdio://", shown="off", main=True,
         ),
     ] = None  # fmt: skip
@@ -483,7 +483,7 @@ class Hosted:
     allow_folder: Annotated[
         tuple[str, ...],
         for_files(
-            "--allow-folder", TEXT, "Folder into which the tool save may write. Repeatable.", "DIR", many=True,
+            "--allow-folder", TEXT, "Folder in which the tool save may create files. Repeatable.", "DIR", many=True,
             shown="none", main=True,
         ),
     ] = ()  # fmt: skip

@@ -418,7 +418,7 @@ class Results(Output):
         for_text(
             "--max-hours",
             either("off", number(0.01, 100_000)),
-            "Ask before more speech from files than this; without a terminal, refuse it.",
+            "Ask before more hours of speech from files; refuse without a terminal.",
             "N|off",
         ),
     ] = 100.0

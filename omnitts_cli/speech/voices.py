@@ -171,7 +171,7 @@ def check_match(voice: Voice, cloned: Cloned, model: SpeechModel) -> None:
         other = f" -m {model.name}" if voice.about.get("model") != model.name else ""
         raise VoiceError(
             f"voice '{voice.name}' was made with another version of {model.name}",
-            cause=f"the sum of its weights was {made_with[:12]}…, now it is {model.sha256[:12]}…",
+            cause=f"the checksum of the weights was {made_with[:12]}…, now it is {model.sha256[:12]}…",
             hint=f"omnitts voices renew {name}{other}   makes the voice again from the clip in its file",
         )
 
