@@ -274,11 +274,13 @@ SPEECH = (
     Command(
         "mcp",
         "cli.mcp:mcp",
-        """Serve speech tools to programs that use the Model Context Protocol.
+        """Serve speech tools to programs that speak MCP.
+
+        For hosts of the Model Context Protocol.
 
         \b
         {"mcpServers": {"omnitts": {"command": "omnitts", "args": ["mcp"]}}}
-        omnitts mcp --allow-folder ~/Music         with a tool that writes sound files there
+        omnitts mcp --allow-folder ~/Music    with a tool that writes files there
         """,
         (),
         {"hosted": "commands:Hosted", "speech": "table:Speech", **OPENING},

@@ -8,7 +8,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from omnitts_cli.cli.job import opened_model
+from omnitts_cli import files
+from omnitts_cli.cli.job import of_server, opened_model
 from omnitts_cli.errors import OutputError, UsageError
 from omnitts_cli.settings.table import Intent, Machine, Messages, Network, Speech
 from omnitts_cli.terminal.console import console
@@ -60,7 +61,9 @@ def open_for(speech: Speech, machine: Machine, network: Network, messages: Messa
 
     saved = saved_voice(speech.voice)
     model = speech.model or (model_of(saved.about, saved.name) if saved else None)
-    return opened_model(model, "base" if saved else "custom_voice", machine, network, messages, via=via)
+    variant = "base" if saved else "custom_voice"
+    served = of_server(via, model, variant, machine, network)
+    return served or opened_model(model, variant, machine, network, messages)
 
 
 def module_path() -> Path:
@@ -120,7 +123,7 @@ def naming_modules() -> Path | None:
     for folder in (platformdirs.user_config_path(), Path("/etc")):
         path = folder / SERVER_FILE
         try:
-            lines = path.read_text("utf-8", "replace").splitlines()
+            lines = files.read(path, files.LARGE).decode("utf-8", "replace").splitlines()
         except OSError:
             continue
         return path if any(line.split()[:1] == ["AddModule"] for line in lines) else None

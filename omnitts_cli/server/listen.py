@@ -29,9 +29,7 @@ def tcp(host: str, port: int, option: str = "--host") -> socket.socket:
         found = socket.socket(family, socket.SOCK_STREAM)
     except OSError as error:
         usual = "127.0.0.1" if option == "--host" else f"127.0.0.1:{port}"
-        raise UsageError(
-            f"{option} {host} is not an address", cause=error.strerror, hint=f"{option} {usual}"
-        ) from None
+        raise UsageError(f"{option} {host} is not an address", cause=error.strerror, hint=f"{option} {usual}") from None
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind(address)

@@ -478,7 +478,7 @@ CALLS = [
     ["ask", "hi", "--offline"], ["batch", "nothing.csv", "-O", "HOME/out-b"],
     ["batch", "HOME/m.csv", "-O", "HOME/corpus", "--seed", "1", "--max-frames", "4", "--progress", "none", "-q"],
     ["voices", "list"], ["voices", "show", "clara"], ["voices", "rm", "nobody"],
-    ["voices", "renew", "nobody"],
+    ["voices", "renew", "nobody"], ["speechd", "--print-generic"], ["mcp", "--allow-folder", "nothing"],
     ["models", "list"], ["models", "path", "tiny"], ["models", "verify", "tiny"], ["models", "rm", "nothing", "-y"],
     ["models", "pull", "nothing", "--offline"],
     ["config", "path"], ["config", "show"], ["config", "set", "speed", "1.2"], ["config", "get", "speed"],

@@ -182,7 +182,7 @@ def test_ssml_that_is_cut_or_unknown_is_read_without_its_tags(pipes: Pipes) -> N
 
 def test_characters_keys_and_icons_are_named_and_kept(pipes: Pipes) -> None:
     first = pipes.sound("CHAR", "a")
-    engine = pipes.module.reader.tts.engine  # type: ignore[union-attr]
+    engine = pipes.module.reader.tts.engine.engine  # type: ignore[union-attr]
     submitted = engine.snapshot()
     assert np.array_equal(pipes.sound("CHAR", "a"), first) and engine.snapshot() == submitted
     assert first.size and pipes.sound("KEY", "shift_a").size and pipes.sound("SOUND_ICON", "message").size

@@ -49,8 +49,8 @@ def test_the_voices_have_its_names_and_speak(server: Running) -> None:
 
 @pytest.mark.parametrize(
     ("path", "query", "fields", "status", "param"),
-    [("nobody", "", {}, 404, "voice"), ("default", "?output_format=ulaw_8000", {}, 400, "output_format"),
-     ("default", "", {"text": None}, 400, "input"), ("default", "", {"model_id": "eleventh"}, 404, "model"),
+    [("nobody", "", {}, 404, "voice_id"), ("default", "?output_format=ulaw_8000", {}, 400, "output_format"),
+     ("default", "", {"text": None}, 400, "input"), ("default", "", {"model_id": "eleventh"}, 404, "model_id"),
      ("default", "", {"voice_settings": {"speed": 9}}, 400, "voice_settings")],
 )  # fmt: skip
 def test_errors_name_the_field(

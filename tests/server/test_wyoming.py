@@ -189,7 +189,7 @@ def test_an_idle_client_is_disconnected(server: Running, monkeypatch: pytest.Mon
 
 
 def test_clients_that_leave_in_the_middle_free_their_slots(server: Running) -> None:
-    engine = server.state.models.all[0].tts.engine
+    engine = server.state.models.all[0].tts.engine.engine
     for begin in (
         packed("synthesize", {"text": "A long text that goes on and on. " * 20}, b""),
         packed("synthesize-start", {}, b"") + packed("synthesize-chunk", {"text": "A text that goes on "}, b""),

@@ -94,15 +94,16 @@ class FakeEngine:
     def busy(self) -> bool:
         return bool(self._events)
 
-    def submit(self, request: Request) -> str:
+    def submit(self, request: Request, *, live: bool = False, priority: int = 0, client: str = "") -> str:
         now, script = time.perf_counter(), next(self._scripts)
         delivery = Delivery(script, now)
         self.deliveries.append(delivery)
         self.requests.append(request)
-        self._names[request.id] = delivery
-        self._events[request.id] = list(events(request.id, script, now))
+        name = request.id or f"r{len(self.requests)}"
+        self._names[name] = delivery
+        self._events[name] = list(events(name, script, now))
         self.most_at_once = max(self.most_at_once, len(self._events))
-        return request.id
+        return name
 
     def cancel(self, name: str) -> None:
         now = time.perf_counter()
