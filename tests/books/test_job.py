@@ -512,7 +512,7 @@ def test_no_ffmpeg(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
         (["-f", "book.md", "-o", "b.m4b", "--cast", "gone.json"], 3, "cannot read cast gone.json"),
         (["-f", "book.md", "-o", "b.m4b", "--codes", "c.safetensors"], 2, "--codes"),
         (["-f", "book.md", "-o", "b.m4b", "--play"], 2, "--play"),
-        (["-f", "book.md", "-O", "out", "--chapters", "1", "--subs", "a.srt"], 2, "for one output"),
+        (["-f", "book.md", "-O", "out", "--chapters", "1", "--subs", "a.srt"], 2, "single output"),
         (["-f", "book.md", "-o", "b.m4b", "--via", "http://127.0.0.1:9"], 2, "--via"),
         (["-f", "book.md", "-o", "b.m4b", "--no-clobber", "--subs", "a.txt"], 2, "not a subtitle format"),
         (["-f", "book.md", "-o", "b.m4b"], 4, "nowhere"),

@@ -84,7 +84,7 @@ class Small:
 
 @pytest.mark.parametrize(
     ("free", "rtf", "status", "fix"),
-    [(8 << 30, 0.6, "ok", None), (8 << 30, 2.2, "ok", "-m tiny"), (1 << 30, 0.6, "warn", "1.0 GiB are free")],
+    [(8 << 30, 0.6, "ok", None), (8 << 30, 2.2, "ok", "-m tiny"), (1 << 30, 0.6, "warn", "1.0 GiB")],
 )
 def test_it_tells_what_released_models_need(
     free: int, rtf: float, status: str, fix: str | None, monkeypatch: pytest.MonkeyPatch
