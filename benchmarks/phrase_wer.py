@@ -90,13 +90,13 @@ def main() -> None:
         for text, hand in unlike:
             ours, theirs, count = found.get(text, (0, 0, 0))
             found[text] = (ours + errors(text, seed, None), theirs + errors(text, seed, hand), count + len(words(text)))
-        told(list(found.values()), seed, len(sentences))
+        print_rates(list(found.values()), seed, len(sentences))
     if options.all:
         alike = [(errors(text, 1, None), len(words(text))) for text, hand in sentences if (text, hand) not in unlike]
         print(f"cut alike: {100 * sum(e for e, _ in alike) / sum(n for _, n in alike):.2f} %")
 
 
-def told(rows: list[tuple[int, int, int]], seeds: int, sentences: int) -> None:
+def print_rates(rows: list[tuple[int, int, int]], seeds: int, sentences: int) -> None:
     """The figures after so many seeds."""
     total = sum(count for _, _, count in rows)
     ours, theirs = (100 * sum(row[side] for row in rows) / total for side in (0, 1))

@@ -204,7 +204,7 @@ def streams(test: str, fields: dict[str, Any], form: str = "pcm") -> Case:
 
 
 def raw(test: str, fields: dict[str, Any], form: str = "pcm", stays: str = "") -> Case:
-    """Sound as it is made, and no events."""
+    """Streamed sound, without events."""
     media = "audio/wav" if form == "wav" else "audio/pcm"
     return speaks(test, {**fields, "response_format": form}, media, stays, least=100)
 

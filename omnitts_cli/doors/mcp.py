@@ -179,19 +179,19 @@ class Server:
             wrong = tool.wrong(given)
             if wrong is None:
                 words = {"on_cancel": lambda act: self._cancelled.update({number: act})} if tool.name == "speak" else {}
-                told, failed = json.dumps(tool.run(**given, **words), ensure_ascii=False), False
+                answer, failed = json.dumps(tool.run(**given, **words), ensure_ascii=False), False
             else:
-                told, failed = wrong, True
+                answer, failed = wrong, True
         except OmniError as error:
             parts = (error.message, error.cause, error.hint and f"try: {error.hint}")
-            told, failed = "\n".join(part for part in parts if part), True
+            answer, failed = "\n".join(part for part in parts if part), True
         except Exception as error:
             self._note(f"{type(error).__name__}: {error}")
-            told, failed = "internal error", True
+            answer, failed = "internal error", True
         self._calls.discard(number)
         self._cancelled.pop(number, None)
         try:
-            self._result(number, {"content": [{"type": "text", "text": told}], "isError": failed})
+            self._result(number, {"content": [{"type": "text", "text": answer}], "isError": failed})
         except OSError:  # the host has gone
             pass
 

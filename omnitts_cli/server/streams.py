@@ -28,7 +28,7 @@ FAR = ("192.0.2.1", 9)
 """An address outside: the interface that leads to it has the address of this machine. Nothing is sent there."""
 
 Start = Callable[[State, str, asyncio.StreamReader, asyncio.StreamWriter], Any]
-"""Makes the conversation on a connection, a Session that also has `hear` and `refuse`."""
+"""Makes the conversation on a connection, a Session that also has `read` and `refuse`."""
 
 
 def place_of(words: str, option: str, *, open_to_all: bool, has_keys: bool) -> socket.socket | None:
@@ -117,7 +117,7 @@ class Door:
             if self.limits.add(talk, peer):
                 await talk.refuse(Problem(503, "too many connections", code="busy"))
                 return
-            both = [asyncio.create_task(talk.hear()), asyncio.create_task(talk.speak_all())]
+            both = [asyncio.create_task(talk.read()), asyncio.create_task(talk.speak_all())]
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
             while patient and talk.turns and talk.turns[0].ended and not both[1].done():
                 await asyncio.sleep(POLL_S)

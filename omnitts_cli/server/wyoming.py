@@ -59,7 +59,7 @@ class Conversation(Session):
 
     # ---- what the client says
 
-    async def hear(self) -> None:
+    async def read(self) -> None:
         """Acts on events until the client leaves, is idle for too long, or sends something that is not an event."""
         try:
             while (event := await self.event()) is not None:

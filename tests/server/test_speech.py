@@ -310,7 +310,7 @@ def test_flac_is_whole_unless_streaming_is_asked_for(server: Running, said: byte
         assert decoded(streamed).tobytes() == said
 
 
-def test_a_text_that_takes_long_to_read_delays_nobody_else(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_that_takes_long_to_read_does_not_delay_others(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each reading waits until /health, asked after it began, was answered: a loop that reads would never answer."""
     real, reads, answered = speaking.readings, list[str](), threading.Semaphore(0)
 
