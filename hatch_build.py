@@ -20,7 +20,9 @@ class CPULibrary(BuildHookInterface):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         build = runpy.run_path(str(Path(self.root, FOLDER, "build.py")))
         try:
-            made = build["build"](os.environ.get("CC") or None)
+            made, compiler = build["library"](), os.environ.get("CC")
+            if compiler or not made.exists():
+                made = build["build"](compiler)
         except (build["BuildError"], OSError) as error:
             self.app.display_warning(f"The CPU library is left out; Python does its work, slower: {error}")
             return
