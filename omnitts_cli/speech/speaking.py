@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -26,6 +25,7 @@ from omnitts_cli.request import BULK, FIRST_SOUND, STREAMING, Failed, Request
 from omnitts_cli.speech.clip import Chunk, Clip, join
 from omnitts_cli.speech.loop import SpeechEngine, require_process
 from omnitts_cli.speech.script import Script
+from omnitts_cli.text.pattern import WidePattern
 from omnitts_cli.text.piece import Piece
 from omnitts_cli.text.reading import Read, readings
 from omnitts_cli.text.subtitles import Sentence, joined
@@ -102,13 +102,13 @@ class Manner:
 
 SENTENCE_S, CHARS_PER_S = 0.4, 18.0
 """Estimates for English: seconds that a text of any length takes, and characters per second beyond them."""
-CJK = re.compile("[\u2e80-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]")
+CJK = WidePattern("[\u2e80-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]")
 LETTERS = 4  # a Chinese, Japanese or Korean character is assumed to take as long as this many letters
 
 
 def estimated_s(text: str) -> float:
     """The estimated seconds of speech of a sentence or a short text."""
-    letters = len(text) if text.isascii() else len(text) + (LETTERS - 1) * len(CJK.findall(text))
+    letters = len(text) + (LETTERS - 1) * len(CJK.findall(text))
     return SENTENCE_S + letters / CHARS_PER_S
 
 

@@ -8,7 +8,6 @@ measures it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -19,6 +18,7 @@ import numpy as np
 
 from omnitts_cli.audio.resample import resample
 from omnitts_cli.speech.letters import CLASSES, SILENCE, Sound, sounds_of
+from omnitts_cli.text.pattern import LatePattern
 from omnitts_cli.text.spell_out import spell_out
 from omnitts_cli.text.subtitles import Sentence, Word
 
@@ -32,7 +32,7 @@ SKIPS = 4  # states that may be left out in a row
 PAUSE_COST, SKIP_COST = 3.0, 1.5
 MOST_CELLS = 30_000_000  # frames times states, 5 bytes each: a sentence of about two minutes
 WEIGHTS = Path(__file__).with_name("sounds.npz")
-TOKEN = re.compile(
+TOKEN = LatePattern(
     r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff](?:[\W_]+(?=\S))?|[^\s\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+"
 )
 PAUSE = Sound((SILENCE,), absent=True)

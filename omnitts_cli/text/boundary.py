@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from omnitts_cli.text.abbreviations import GERMAN_BEFORE, GERMAN_DATE, Rules
+from omnitts_cli.text.pattern import WidePattern
 
 STOPS = ".!?…。！？｡．‼⁇⁈⁉"
 FULL_STOPS = "。！？｡‼⁇⁈⁉"  # need no space after them
@@ -16,10 +17,10 @@ WIDE = (
     "\u1100-\u11ff\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe4f\uff00-\uff60\uffe0-\uffe6"
     "\U0001f300-\U0001faff\U00020000-\U0003fffd"
 )
-CJK = re.compile(
+CJK = WidePattern(
     "[\u1100-\u11ff\u3005-\u3007\u3041-\u30ff\u3130-\u318f\u3400-\u9fff\uac00-\ud7a3\U00020000-\U0003fffd]"
 )
-HIRAGANA = re.compile("[\u3041-\u309f]")
+HIRAGANA = WidePattern("[\u3041-\u309f]")
 WORD_BEFORE = re.compile(r"(?:[^\W\d_]{1,4}\.[ -]?){0,4}[\w№º°ª'’-]*$")
 OPENING_TIME = re.compile(
     r"\W*(?:At|By|Around|About|Before|After|Until|From|Since|Between)(?: \S+){1,3} [ap]\.? ?m", re.IGNORECASE

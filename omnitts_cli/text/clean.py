@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Sequence
 
 from omnitts_cli.errors import InputError, TextError
+from omnitts_cli.text.pattern import LatePattern
 
 MOST_MARKS = 8
 """Combining marks kept on one letter; no language needs more, and Zalgo text has hundreds."""
@@ -30,7 +31,7 @@ UNUSUAL = re.compile(r"[^\n -~]")
 """Text without such a character is clean."""
 
 # A character that composes with nothing in front of it, so that text may be normalised up to it.
-SAFE_START = re.compile(
+SAFE_START = LatePattern(
     "[\n\t -~\u00a1-\u00ac\u00ae-\u02ff\u0370-\u0482\u048a-\u0590\u3000-\u3098\u309b-\u3163\u3165-\u9fff\uac00-\ud7a3]"
 )
 
@@ -90,7 +91,7 @@ def safe_cut(text: str) -> int:
 def previous_start(text: str, end: int, lowest: int) -> int:
     """The last place before `end` where nothing composes backwards."""
     for at in range(end - 1, lowest - 1, -1):
-        if SAFE_START.match(text, at):
+        if " " <= text[at] <= "~" or SAFE_START.match(text, at):
             return at
     return lowest
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from omnitts_cli.errors import UsageError
+from omnitts_cli.text.pattern import WidePattern
 from omnitts_cli.text.small_words import SMALL_WORDS
 
 LANGUAGES: dict[str, str] = {
@@ -22,13 +23,13 @@ CERTAIN = 0.7
 SAMPLE_CHARACTERS = 4_000
 WORD = re.compile(r"[^\W\d_]+")
 SCRIPTS = {
-    "kana": re.compile("[\u3041-\u309f\u30a0-\u30ff]"),
-    "han": re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003fffd]"),
-    "hangul": re.compile("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3]"),
-    "cyrillic": re.compile("[\u0400-\u04ff]"),
+    "kana": WidePattern("[\u3041-\u309f\u30a0-\u30ff]"),
+    "han": WidePattern("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003fffd]"),
+    "hangul": WidePattern("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3]"),
+    "cyrillic": WidePattern("[\u0400-\u04ff]"),
     "latin": re.compile("[A-Za-z\u00c0-\u024f]"),
 }
-NOT_RUSSIAN = re.compile("[іїєґўјљњћђџѓќѕқңғүұһәө]", re.IGNORECASE)
+NOT_RUSSIAN = WidePattern("(?i:[іїєґўјљњћђџѓќѕқңғүұһәө])")
 
 TELLING_LETTERS = {
     "de": "ßäöü", "fr": "èêëçœùûîïâæ", "es": "ñ¿¡", "pt": "ãõ", "it": "ìò", "en": "",

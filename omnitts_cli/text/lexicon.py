@@ -9,7 +9,6 @@ for one word the later.
 from __future__ import annotations
 
 import math
-import re
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,13 +18,14 @@ from omnitts_cli.errors import InputError, TextError
 from omnitts_cli.text.boundary import CJK
 from omnitts_cli.text.clean import clean
 from omnitts_cli.text.decode import decode
+from omnitts_cli.text.pattern import LatePattern
 
 LONGEST_WORD = 200
 LARGEST_FILE = 256 * 2**20
 SHORTEST_PLURAL = 3  # letters of a word that stands for its plural too
 HISSING = ("s", "x", "z", "ch", "sh")
 CJK_CLASS = CJK.pattern[1:-1]
-TOKEN = re.compile(rf"[{CJK_CLASS}]|(?:(?![{CJK_CLASS}])\w)+|[^\w\s]")
+TOKEN = LatePattern(rf"[{CJK_CLASS}]|(?:(?![{CJK_CLASS}])\w)+|[^\w\s]")
 
 
 class Lexicon:

@@ -14,6 +14,7 @@ from omnitts_cli.text.abbreviations import rules_for
 from omnitts_cli.text.boundary import CJK, CLOSERS, GERMAN_CLOSERS, STOPS, WIDE, ends_sentence
 from omnitts_cli.text.clean import has_speech
 from omnitts_cli.text.language import detect
+from omnitts_cli.text.pattern import WidePattern
 from omnitts_cli.text.phrases import best_place
 from omnitts_cli.text.piece import Break, Piece
 
@@ -40,7 +41,7 @@ PAUSE = re.compile(r"\[pause:(\d{1,6}(?:\.\d{1,6})?)(ms|s)?\]")
 PAUSE_LONGEST = 24
 VOICE = re.compile(r"\[voice:[^\]\n]{1,60}\]")
 BLANKS = re.compile(r"[ \t]*")
-WIDE_CHARACTER = re.compile(f"[{WIDE}]")
+WIDE_CHARACTER = WidePattern(f"[{WIDE}]")
 WHOLE_WORD = re.compile(r"\W*\w+\W")
 LIST_ITEM = re.compile(r"[ \t]*(?:[-*•–—+>]|\d{1,3}[.)])[ \t]")
 LIST_ITEM_LONGEST = 40
@@ -57,7 +58,7 @@ NEVER_LAST = frozenset(
     "the a an of to in for and or by with from as at on is are was were be been his her their its our my your that "
     "which who this these those but than into not no if when where while because mr mrs ms dr st prof".split()
 )
-CJK_NEWLINE = re.compile(rf"(?<={CJK.pattern})[ \t]*\n[ \t]*(?={CJK.pattern})")
+CJK_NEWLINE = WidePattern(rf"(?<={CJK.pattern})[ \t]*\n[ \t]*(?={CJK.pattern})")
 
 
 class Splitter:
