@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -137,7 +138,7 @@ def uploaded_entry(state: State, name: str) -> dict[str, Any]:
         found, about = state.saved.about(name), path.stat()
     except Exception as error:  # one broken file does not hide the others
         return entry | {"error": str(error)[:200]}
-    entry |= {"created_at": int(about.st_mtime), "file_size": about.st_size,
+    entry |= {"created_at": int(about.st_mtime), "file_size": clip_size(found, about.st_size),
               "consent": found.get("consent", ""), "model": found.get("model"), "language": found.get("language"),
               "mime_type": found.get("mime_type", entry["mime_type"])}  # fmt: skip
     entry |= {"embedding_source": "audio" if "clip_sha256" in found else "direct",
@@ -147,6 +148,12 @@ def uploaded_entry(state: State, name: str) -> dict[str, Any]:
     if description := found.get("source", ""):
         entry["speaker_description"] = description
     return entry
+
+
+def clip_size(found: dict[str, str], otherwise: int) -> int:
+    """Bytes of the clip that a voice was made from, where its file says so."""
+    kept = found.get("file_size", "")
+    return int(kept) if re.fullmatch("[0-9]{1,12}", kept) else otherwise
 
 
 async def plain(send: Send, status: int, text: bytes, media: bytes = b"text/plain; charset=utf-8") -> None:

@@ -156,6 +156,8 @@ def about(form: dict[str, Any], voice: Voice) -> dict[str, str]:
     found = {**voice.about, "made": made, "consent": form.get("consent", "").strip()}
     if kind := form.get("mime_type"):
         found["mime_type"] = kind
+    if clip := form.get("audio_sample"):
+        found["file_size"] = len(clip)
     if description := form.get("speaker_description", "").strip():
         found["source"] = description
     return {key: str(value) for key, value in found.items() if value and key in voice_files.FIELDS}

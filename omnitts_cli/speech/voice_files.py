@@ -34,7 +34,8 @@ LARGEST_CLIP = 2**21  # more than 30 s at 24 kHz in 16 bits, even where FLAC sav
 LARGEST_HEADER = 256 << 10
 
 # Header fields. All are text; all but the first two may be missing.
-FIELDS = ("model", "revision", "language", "made", "clip_sha256", "consent", "licence", "source", "mime_type")
+FIELDS = ("model", "revision", "language", "made", "clip_sha256", "consent", "licence", "source", "mime_type",
+          "file_size")  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)

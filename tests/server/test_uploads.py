@@ -58,6 +58,7 @@ def test_a_clip_becomes_a_voice_that_speaks_until_it_is_deleted(server: Running,
     assert "mary" in [voice["id"] for voice in listed["voices"]]
     assert listed["uploaded_voices"][0]["ref_text"] == "hello my friend"
     assert answer.json["voice"]["mime_type"] == listed["uploaded_voices"][0]["mime_type"] == "audio/wav"
+    assert answer.json["voice"]["file_size"] == listed["uploaded_voices"][0]["file_size"] == len(clip)
     spoken = server.speech("Hello.", voice="mary")
     url = "data:audio/wav;base64," + base64.b64encode(clip).decode()
     assert spoken.status == 200 and spoken.headers["x-voice"] == "mary"
