@@ -3,7 +3,8 @@
     python benchmarks/reading.py TREE [TREE ...] --rounds 3
 
 Each TREE is a source tree, such as a worktree of an older commit. All are served at once and asked in turn, so that the
-figures of one run can be compared. Also what twelve whole answers, and the list of 1,000 saved voices, leave in memory.
+figures of one run can be compared. The time that a chunk takes by itself is measured just before. Also what twelve whole
+answers, and the list of 1,000 saved voices, leave in memory.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ TEXTS = {
     "titles": "Dr. ",
     "usual": "A usual word. ",
 }
-STEP_S, LONGEST_S = 0.02, 30.0
+STEP_S, BEFORE_S, LONGEST_S = 0.02, 4.0, 30.0
 PATIENCE_S = 6 * 3600.0  # for a whole answer of twenty minutes of sound, of twelve that are made at once
 
 
@@ -112,14 +113,14 @@ class Server:
         self.process.wait()
 
 
-def waits(server: Server, text: str) -> tuple[float, float]:
-    """The longest wait for /health and for a chunk, while a text is read."""
+def waits(server: Server, text: str) -> tuple[float, float, float]:
+    """The longest wait for /health and for a chunk while a text is read, and for a chunk in the seconds before."""
     stop, health, gaps = threading.Event(), list[float](), list[float]()
     others = [threading.Thread(target=server.health, args=(stop, health)),
               threading.Thread(target=server.gaps, args=(stop, gaps))]  # fmt: skip
     for one in others:
         one.start()
-    time.sleep(0.5)
+    time.sleep(BEFORE_S)
     quiet = len(health), len(gaps)
     link = http.client.HTTPConnection(server.where.hostname or "", server.where.port, timeout=PATIENCE_S)
     body = {"input": (text * CHARS)[:CHARS], "response_format": "pcm", "seed": 1, "max_new_tokens": 1, "retries": 0}
@@ -132,7 +133,7 @@ def waits(server: Server, text: str) -> tuple[float, float]:
     stop.set()
     for one in others:
         one.join()
-    return max(health[quiet[0] :], default=0.0), max(gaps[quiet[1] :], default=0.0)
+    return max(health[quiet[0] :], default=0.0), max(gaps[quiet[1] :], default=0.0), max(gaps[1 : quiet[1]], default=0.0)
 
 
 def whole_answers(server: Server, count: int, chars: int) -> tuple[int, int]:
@@ -191,14 +192,16 @@ def main() -> None:
 
 def all_waits(servers: list[Server], rounds: int, texts: list[str]) -> None:
     for name, text in ((name, TEXTS[name]) for name in texts):
-        found: dict[str, list[tuple[float, float]]] = {server.tree: [] for server in servers}
+        found: dict[str, list[tuple[float, float, float]]] = {server.tree: [] for server in servers}
         for _ in range(rounds):
             for server in servers:
                 found[server.tree].append(waits(server, text))
-        for tree, pairs in found.items():
-            health, gaps = zip(*pairs, strict=True)
+        for tree, measured in found.items():
+            health, gaps, before = zip(*measured, strict=True)
+            longer = [gap - usual for gap, usual in zip(gaps, before, strict=True)]
             print(f"{name:9} {tree:30} /health {statistics.median(health):7.3f} (longest {max(health):.3f}) s   "
-                  f"chunk {statistics.median(gaps):7.3f} (longest {max(gaps):.3f}) s", flush=True)  # fmt: skip
+                  f"chunk {statistics.median(gaps):7.3f} (longest {max(gaps):.3f}) s, "
+                  f"longer than before by {statistics.median(longer):7.3f} s", flush=True)  # fmt: skip
 
 
 def memories(servers: list[Server]) -> None:
