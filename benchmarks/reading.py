@@ -133,7 +133,8 @@ def waits(server: Server, text: str) -> tuple[float, float, float]:
     stop.set()
     for one in others:
         one.join()
-    return max(health[quiet[0] :], default=0.0), max(gaps[quiet[1] :], default=0.0), max(gaps[1 : quiet[1]], default=0.0)
+    parts = health[quiet[0] :], gaps[quiet[1] :], gaps[1 : quiet[1]]
+    return tuple(max(part, default=0.0) for part in parts)  # type: ignore[return-value]
 
 
 def whole_answers(server: Server, count: int, chars: int) -> tuple[int, int]:
