@@ -3,8 +3,8 @@
     python benchmarks/reading.py TREE [TREE ...] --rounds 3
 
 Each TREE is a source tree, such as a worktree of an older commit. All are served at once and asked in turn, so that the
-figures of one run can be compared. The time that a chunk takes by itself is measured just before. Also what twelve whole
-answers, and the list of 1,000 saved voices, leave in memory.
+figures of one run can be compared. The time that a chunk takes by itself is measured just before. Also the memory that
+twelve whole answers, and the list of 1,000 saved voices, take.
 """
 
 from __future__ import annotations
