@@ -22,7 +22,7 @@ CERTAIN = 0.7
 
 SAMPLE_CHARACTERS = 4_000
 WORD = re.compile(r"[^\W\d_]+")
-SCRIPTS = {
+SCRIPTS: dict[str, WidePattern | re.Pattern[str]] = {
     "kana": WidePattern("[\u3041-\u309f\u30a0-\u30ff]"),
     "han": WidePattern("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003fffd]"),
     "hangul": WidePattern("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3]"),
