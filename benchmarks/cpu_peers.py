@@ -1,16 +1,25 @@
 """Programs that speak Qwen3-TTS on a CPU, in turn, from one folder of random weights in the released layout.
 
-    python benchmarks/cpu_peers.py --shapes 0.6b-customvoice --frames 100 -t 2
+    python benchmarks/cpu_peers.py --before ../older --rounds 2             this checkout beside another one of omnitts
+    python benchmarks/cpu_peers.py --shapes 1.7b-customvoice --cases start,one --before ../older
+    python benchmarks/cpu_peers.py --cases tiny --before ../older --rounds 5      three words with the embedded voice
     python benchmarks/cpu_peers.py --engine vox.json --engine qwentts.json
     python benchmarks/cpu_peers.py -m FOLDER -v ryan                        a CustomVoice folder of yours
 
 A program is described by a JSON file: {"name", "version", "build" (the line that built it), "threads" (its flags),
 "command" (a list)}. {folder}, {text}, {voice}, {frames}, {threads} and {wav} are replaced in the command, which
-has to write {wav}. omnitts speaks as well, in 8 bits and in float32.
+has to write {wav}. "folder" is where it runs; with "pipe", a command that writes a WAV file to its standard output, it
+has a first sound too. omnitts speaks as well: this checkout in 8 bits (`--dtypes` names others), and another one
+with `--before`, with its own library compiled and its own defaults.
+
+Cases: `first`, the first start of all, which may prepare the weights; `start`, two frames, so the time until it
+speaks; `one`, a sentence of --frames; `long`, eight sentences of half as many frames; `sound`, until the first sample;
+`tiny`, three words with the embedded voice.
 
 A row has the wall and processor time of the whole process, its peak memory, and the RTF: wall time over the length of
-the sound. Where a program cannot be told how many frames to make, its RTF is that of another length. The machine's GB/s
-and its load are measured before and after; a load above 0.3 is said.
+the sound, for `one` and `long` without the time and the sound of `start`. Where a program cannot be told how many
+frames to make, its RTF is that of another length. The machine's GB/s and its load are measured before and after; a load
+above 0.3 is said.
 """
 
 from __future__ import annotations
@@ -33,10 +42,17 @@ import peers
 import rig
 
 TEXT = "Two blue fish swam in the tank."
+LONG = (
+    "The kettle is on, and the bread is still warm. Two blue fish swam in the tank. The last ferry leaves at nine. "
+    "You can hear the ropes against the masts. That window has been closed since May. The clock in the hall is slow. "
+    "She put the letters back into the drawer. By morning the snow had covered the road."
+)
+CASES = ("first", "start", "one", "long", "sound")
 QUIET = 0.3  # load average
 STREAM_BYTES = 256 << 20  # read by each thread: more than caches hold
-OURS = ("say", "{text}", "-m", "{folder}", "-d", "cpu", "-v", "{voice}", "-o", "{wav}", "--via", "off")
-LIMITS = ("--max-frames", "{frames}", "--threads", "{threads}", "--dtype")
+FIRST_BYTES = 2048  # more than the header of a WAV file, less than that and a frame
+OURS = ("-m", "omnitts_cli", "say", "{text}", "-d", "cpu", "-o", "{wav}", "--via", "off", "--seed", "1")
+MODEL = ("-m", "{folder}", "-v", "{voice}", "--max-frames", "{frames}", "--threads", "{threads}")
 
 
 def arguments() -> argparse.Namespace:
@@ -48,6 +64,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("-v", "--voice", default=peers.SPEAKER)
     parser.add_argument("--frames", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--cases", default=",".join(CASES))
+    parser.add_argument("--dtypes", default="q8", help="of this checkout")
+    parser.add_argument("--before", type=Path, help="another checkout of omnitts, with its library compiled")
     parser.add_argument("--engine", type=Path, action="append", default=[], help="a JSON file, see above")
     parser.add_argument("--work", type=Path, default=Path.home() / ".cache" / "omnitts-peers")
     return parser.parse_args()
@@ -78,9 +97,27 @@ def made(options: argparse.Namespace) -> Path:
 
 
 def engines(options: argparse.Namespace) -> list[dict[str, Any]]:
-    ours = {"version": options.commit, "build": "python -m omnitts_cli.kernels.cpu", "threads": "--threads {threads}"}
-    command = [sys.executable, "-m", "omnitts_cli", *OURS, *LIMITS]
-    found = [{"name": f"omnitts {kind}", **ours, "command": [*command, kind]} for kind in ("q8", "fp32")]
+    """omnitts as it is here and as it was, and the programs that were named."""
+
+    def ours(name: str, version: str | None, folder: Path, *more: str) -> dict[str, Any]:
+        command = [sys.executable, *OURS, *MODEL, *more]
+        return {
+            "name": name,
+            "version": version,
+            "build": "python -m omnitts_cli.kernels.cpu",
+            "threads": "--threads {threads}",
+            "folder": str(folder),  # `python -m` imports from there
+            "command": command,
+            "pipe": [part.replace("{wav}", "-") for part in command],
+            "tiny": [sys.executable, *OURS],
+        }
+
+    here = rig.HERE.parent
+    found = [ours(f"omnitts {kind}", options.commit, here, "--dtype", kind) for kind in options.dtypes.split(",")]
+    if options.before:
+        command = ["git", "-C", str(options.before), "rev-parse", "--short=12", "HEAD"]
+        version = subprocess.run(command, capture_output=True, text=True).stdout.strip()
+        found.append(ours("omnitts before", version, options.before))
     return found + [json.loads(path.read_text("utf-8")) for path in options.engine]
 
 
@@ -101,37 +138,90 @@ def apart(function: Callable[..., Any], *given: Any) -> Any:
         return pool.submit(function, *given).result()
 
 
-def spoken(engine: dict[str, Any], folder: Path, options: argparse.Namespace) -> dict[str, Any]:
+def spoken(engine: dict[str, Any], case: str, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     """One run of a program."""
+    frames = {"first": 2, "start": 2, "long": options.frames // 2}.get(case, options.frames)
+    texts = {"long": LONG, "tiny": "Two blue fish."}
     with tempfile.TemporaryDirectory() as place:
         wav = Path(place, "speech.wav")
-        words = {name: getattr(options, name) for name in ("voice", "frames", "threads")}
-        words |= {"folder": folder, "text": TEXT, "wav": wav}
-        command = [part.format(**words) for part in engine["command"]]
-        variables = os.environ | {"OMP_NUM_THREADS": str(options.threads)}
+        words = {name: getattr(options, name) for name in ("voice", "threads")}
+        words |= {"folder": folder, "text": texts.get(case, TEXT), "wav": wav, "frames": frames}
+        kind = {"sound": "pipe", "tiny": "tiny"}.get(case, "command")
+        if kind not in engine:
+            return {"failed": f"cannot do {case}"}
+        run = run_of([part.format(**words) for part in engine[kind]], engine.get("folder"), options, case == "sound")
+        if case == "sound" or "failed" in run:
+            return run
+        if not wav.exists():
+            return {"failed": "wrote no file"}
+        with wave.open(str(wav)) as sound:
+            return run | {"audio_s": sound.getnframes() / sound.getframerate()}
+
+
+def run_of(command: list[str], folder: str | None, options: argparse.Namespace, piped: bool) -> dict[str, Any]:
+    """Times and peak memory of a process; with `piped` also the time until its first sample."""
+    variables = os.environ | {"OMP_NUM_THREADS": str(options.threads), "PYTHONPATH": folder or ""}
+    first = None
+    with tempfile.TemporaryFile() as said:
         began = time.perf_counter()
-        process = subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        said = process.stderr.read()  # type: ignore[union-attr]
+        out = subprocess.PIPE if piped else subprocess.DEVNULL
+        process = subprocess.Popen(command, env=variables, cwd=folder, stdout=out, stderr=said)
+        if process.stdout is not None:
+            if len(process.stdout.read(FIRST_BYTES)) == FIRST_BYTES:
+                first = time.perf_counter() - began
+            process.stdout.read()
         _, status, used = os.wait4(process.pid, 0)
         wall = time.perf_counter() - began
-        if status or not wav.exists():
-            return {"failed": said.decode(errors="replace")[-500:]}
-        with wave.open(str(wav)) as sound:
-            seconds = sound.getnframes() / sound.getframerate()
-    times = {"wall_s": wall, "processor_s": used.ru_utime + used.ru_stime, "audio_s": seconds}
-    return times | {"rtf": wall / seconds, "peak_memory_bytes": used.ru_maxrss * 1024}
+        said.seek(0)
+        if status:
+            return {"failed": said.read().decode(errors="replace")[-500:]}
+    found = {"wall_s": wall, "processor_s": used.ru_utime + used.ru_stime, "peak_memory_bytes": used.ru_maxrss * 1024}
+    return found if first is None else found | {"first_sound_s": first}
+
+
+def with_rtf(rows: list[dict[str, Any]]) -> None:
+    """Adds the RTF to the rows of one program in one round, and of long speech without the start."""
+    start = next((row for row in rows if row["case"] == "start" and "audio_s" in row), None)
+    for row in rows:
+        if "audio_s" in row:
+            before = start if start is not None and row["case"] in ("one", "long") else {"wall_s": 0, "audio_s": 0}
+            row["rtf"] = (row["wall_s"] - before["wall_s"]) / (row["audio_s"] - before["audio_s"])
+
+
+def best(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The best of all rounds of each program and case, beside the earlier checkout."""
+    made: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in rows:
+        known = made.setdefault((row["case"], row["name"]), {"case": row["case"], "name": row["name"]})
+        for name in ("wall_s", "rtf", "first_sound_s", "processor_s", "peak_memory_bytes"):
+            if name in row:
+                known[name] = min(known.get(name, row[name]), row[name])
+        known |= {"failed": row["failed"]} if "failed" in row else {}
+    for (case, _), row in made.items():
+        measure = {"one": "rtf", "long": "rtf", "sound": "first_sound_s"}.get(case, "wall_s")
+        before = made.get((case, "omnitts before"), {})
+        if measure in row and measure in before:
+            row["faster"] = before[measure] / row[measure]
+    return list(made.values())
 
 
 def main() -> None:
     options = arguments()
-    folder, programs = apart(made, options), engines(options)
-    before, rows = (apart(gigabytes_per_s, options.threads), os.getloadavg()[0]), []
+    cases = options.cases.split(",")
+    folder = Path() if cases == ["tiny"] else apart(made, options)
+    programs = engines(options)
+    before, rows = (apart(gigabytes_per_s, options.threads), os.getloadavg()[0]), list[dict[str, Any]]()
     for turn in range(options.rounds):
         for engine in programs:
             row = {name: engine[name] for name in ("name", "version", "build", "threads")}
-            rows.append(
-                {"bench": "cpu_peers", "shapes": options.shapes, "round": turn} | row | spoken(engine, folder, options)
-            )
+            about = {"bench": "cpu_peers", "shapes": options.shapes, "round": turn} | row
+            mine = [
+                about | {"case": case} | spoken(engine, case, folder, options)
+                for case in cases
+                if case != "first" or not turn
+            ]
+            with_rtf(mine)
+            rows += mine
     after = apart(gigabytes_per_s, options.threads), os.getloadavg()[0]
     about = rig.machine(options) | {
         "gb_per_s": [before[0], after[0]],
@@ -139,8 +229,9 @@ def main() -> None:
         "quiet": before[1] < QUIET,
     }
     rig.keep("cpu_peers", [row | about for row in rows], options)
-    columns = ("name", "rtf", "wall_s", "processor_s", "peak_memory_bytes", "failed")
-    rig.table(columns, [[row.get(name) for name in columns] for row in rows])
+    columns = ("case", "name", "rtf", "first_sound_s", "wall_s", "processor_s", "peak_memory_bytes", "faster", "failed")
+    rig.table(columns, [[row.get(name) for name in columns] for row in best(rows)])
+    print(f"{before[0]:.1f} and {after[0]:.1f} GB/s")
     if not about["quiet"]:
         print(f"the load was {before[1]:.1f}: these times do not count")
 
