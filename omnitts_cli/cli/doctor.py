@@ -295,9 +295,15 @@ def released_models(device: Any) -> Check:
         for size, one in found.items()
     )
     threads, read_gib = f"{speed.threads} thread{'s' * (speed.threads != 1)}", speed.gb_per_s * 1e9 / 2**30
+    few, many = bits.together
     words = f"in 8 bits, {each} ({threads} read {read_gib:.0f} GiB/s from memory)"
+    words += f"; {few} to {many} sentences of a text are made together"
     words += ", slowed by other programs" * is_busy(speed.threads)
-    numbers = {"read_gib_per_s": round(read_gib, 1), "threads": speed.threads}
+    numbers: dict[str, Any] = {
+        "read_gib_per_s": round(read_gib, 1),
+        "threads": speed.threads,
+        "sentences_together": [few, many],
+    }
     for size, one in found.items():
         numbers |= {f"{size}_rtf": round(one.rtf, 2), f"{size}_gib": round(one.memory_bytes / 2**30, 2)}
     smallest = found[SIZES[0]]

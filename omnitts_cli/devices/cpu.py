@@ -129,6 +129,8 @@ class CPUDevice:
     pads = False
     few_graphs = False
     exact = False
+    eight = False
+    """Whether the language side has weights in 8 bits."""
 
     def __init__(self, threads: int | None = None, cores: int | None = None) -> None:
         torch.set_num_threads(threads or omp_threads() or physical_cores())
@@ -148,6 +150,8 @@ class CPUDevice:
         from omnitts_cli.kernels.cpu import library
 
         variant = "no compiled library" if self._ops is cpu.OPS else f"library for {library.usable()[0]}"
+        if self.exact and self.eight:  # the library alone calculates codes and sound
+            return [variant]
         return [self.card, f"torch {torch.__version__}", variant]
 
     def make_exact(self) -> None:
@@ -177,12 +181,17 @@ class CPUDevice:
         return None
 
     def free_bytes(self) -> int:
+        known = self.known_free_bytes()
+        return 4 << 30 if known is None else known
+
+    def known_free_bytes(self) -> int | None:
+        """What is free, and what caches would give up; None where the system does not report it."""
         try:
-            with open("/proc/meminfo") as file:  # what is free, and what caches would give up
+            with open("/proc/meminfo") as file:
                 lines = dict(line.split(":", 1) for line in file)
             return int(lines["MemAvailable"].split()[0]) * 1024
-        except (OSError, KeyError, ValueError):  # not every system reports it
-            return 4 << 30
+        except (OSError, KeyError, ValueError):
+            return None
 
     def peak_bytes(self) -> int:
         try:

@@ -55,6 +55,7 @@ class Plan:
     stall_frames: int = 50  # stop after the same group-0 code for this long: 4 s
     silence_frames: int = 125  # stop after silence (below -60 dBFS) for this long: 10 s
     capture: bool = True
+    first_alone: bool = False  # for a listener, a text's second piece is begun when the first has sound
     fixed_chunks: bool = False  # chunks of `first_chunk` and of the largest size, whatever the time
 
     def __post_init__(self) -> None:

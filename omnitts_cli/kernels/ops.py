@@ -301,6 +301,15 @@ EIGHT = torch.uint8
 """The type of a matrix in 8 bits: its bytes, in the layout of the device."""
 
 
+class TextParts(NamedTuple):
+    """Weights and biases of the MLP between the table of the text and its rows."""
+
+    inner: Tensor  # [M, W]
+    inner_bias: Tensor
+    out: Tensor  # [H, M]
+    out_bias: Tensor
+
+
 @dataclass(frozen=True)
 class EightBits:
     """Makes matrices in 8 bits, for devices whose operations take them in the place of others."""
@@ -310,6 +319,8 @@ class EightBits:
     # says why a weight cannot be used
     make: Callable[[Tensor, Tensor, bool], None]
     sum_of: Callable[[Tensor], str]  # bytes, a multiple of 64 -> digits that change if a byte does
+    # requests that are best made together: while someone listens, and for a file
+    together: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -333,12 +344,12 @@ class Ops:
     finish: FinishFrame
     # hidden states [B, H], head [V, H] -> logits [B, V] in float32, whatever the precision of the operands
     scores: Callable[[Tensor, Tensor], Tensor]
-    # a matrix in float32; one in 8 bits too, where the operations know them
-    floats: Callable[[Tensor], Tensor] = lambda matrix: matrix.float()
     eight: EightBits | None = None  # None: matrices have to be floats
     choose_row: ChooseRow | None = None  # None: `choose`, then an embedding
     codec: CodecOps | None = None  # None: the codec runs its own layers
     fuse_stack: FuseStack | None = None
+    # the talker's head, the MLP of text rows [N, W] -> [N, H] -> that MLP as one operation, or None
+    fuse_text: Callable[[Tensor, TextParts], Callable[[Tensor], Tensor] | None] | None = None
     # the same operations for contexts of thousands of rows; None: this table is used. There, `width` of attend_cached
     # must be exact for several rows of one slot: the position after the last of them
     long: Ops | None = None

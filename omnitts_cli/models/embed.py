@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from omnitts_cli.errors import InputError
+from omnitts_cli.kernels.ops import Ops, TextParts
 from omnitts_cli.models.roles import Draft, Prompt
 from omnitts_cli.request import Request
 
@@ -56,6 +57,13 @@ class TextEmbedder(nn.Module):
         self.inner = nn.Linear(width, inner or width)
         self.out = nn.Linear(inner or width, hidden)
         self.table = nn.Parameter(torch.empty(vocabulary, width).normal_(std=0.02))
+        self.fused: Callable[[Tensor], Tensor] | None = None
+
+    def prepare(self, ops: Ops, head: Tensor) -> None:
+        """Make a loaded embedder ready for inference, beside a talker with this head."""
+        if ops.fuse_text is not None:
+            parts = TextParts(self.inner.weight, self.inner.bias, self.out.weight, self.out.bias)
+            self.fused = ops.fuse_text(head, parts)
 
     def forward(self, ids: Tensor) -> Tensor:
         """[...] -> [..., H]."""
@@ -65,6 +73,8 @@ class TextEmbedder(nn.Module):
         """[N] -> [N, H], always computed in blocks of one size. The rounding of a product depends on its shape; with
         one shape, a token has the same row in every text and in text that arrives word by word.
         """
+        if self.fused is not None:  # here a row does not depend on others
+            return self.fused(self.table[ids])
         count = ids.shape[0]
         blocks = F.pad(ids, (0, -count % BLOCK)).split(BLOCK)
         return torch.cat([self(block) for block in blocks])[:count]

@@ -11,7 +11,7 @@ from omnitts_cli.errors import DeviceError
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import FusedPredictor, FusedStep, Normed, Ops, PredictorParts
 from omnitts_cli.models.embed import FrameEmbedder
-from omnitts_cli.models.layers import KVCache, Stack, StackShape, angles
+from omnitts_cli.models.layers import KVCache, Stack, StackShape
 from omnitts_cli.models.roles import Choose
 from omnitts_cli.models.sampling import Controls
 
@@ -126,18 +126,16 @@ class Predictor(nn.Module):
     def prepare(self, embedder: FrameEmbedder) -> None:
         """Make a loaded predictor ready for inference: project the audio rows and compute the rotations once.
 
-        Computed in float32 and rounded once. Training does not call this.
+        Rows of floats are computed in float32 and rounded once. Training does not call this.
         """
         at = self.shape.stack
-        self.turns = angles(torch.arange(self.shape.groups, device=self.heads.device), at.head_dim, at.rope_theta)
         self.places = Places.of(KEPT, self.shape.groups, self.heads.device)
         self.stack.fuse()
+        self.turns = self.stack.turns(self.shape.groups, self.heads.device)
         self.stack.to_input_major(self.heads)
         if self.project is not None:
             self.stack.to_input_major(self.project.weight)
-            weight, bias = self.stack.ops.floats(self.project.weight.data), self.project.bias.float()
-            tables = self.tables(embedder)
-            narrow = [torch.addmm(bias, table.float(), weight.T).to(table.dtype) for table in tables]
+            narrow = [self._narrow_table(table) for table in self.tables(embedder)]
             self.narrowed = torch.stack(narrow)  # [G-1, codes, P]
         self.ready = self.inputs(embedder)
         if self.stack.ops.fuse_predictor is not None and self.heads.device.type != "meta":
@@ -161,6 +159,13 @@ class Predictor(nn.Module):
         if self.project is None:
             return rows
         return self.stack.ops.linear(rows, self.project.weight, self.project.bias)
+
+    def _narrow_table(self, table: Tensor) -> Tensor:
+        """`narrow`, in float32 whatever the precision. With a matrix in 8 bits, rows are rounded like all others."""
+        weight, bias = self.project.weight.data, self.project.bias
+        if weight.is_floating_point():
+            return torch.addmm(bias.float(), table.float(), weight.float().T).to(table.dtype)
+        return self.narrow(table.float()).to(table.dtype)
 
     def inputs(self, embedder: FrameEmbedder) -> list[Normed]:
         """`tables`, with the norm of the first layer."""

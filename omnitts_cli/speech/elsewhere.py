@@ -42,6 +42,7 @@ class FarPlan:
 
     slots: int
     frames: int | None = None  # of one request at most, if it is known
+    first_alone: bool = False  # as in Plan
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from omnitts_cli.devices import choose
-from omnitts_cli.devices.cpu import omp_threads, physical_cores
+from omnitts_cli.devices.cpu import CPUDevice, omp_threads, physical_cores
 from omnitts_cli.devices.device import Device
 from omnitts_cli.engine.engine import Engine
 from omnitts_cli.engine.slots import Plan
@@ -28,6 +28,7 @@ from omnitts_cli.models.slot_decoder import call_bytes
 from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.settings.environment import EMBEDDED, variable
 from omnitts_cli.settings.setting import readable_size
+from omnitts_cli.speech.memory import shortage
 from omnitts_cli.weights import eight
 from omnitts_cli.weights.checkpoint import Checkpoint
 from omnitts_cli.weights.fetch import Report
@@ -42,9 +43,10 @@ SOUND_FRAMES = 20
 """Frames that a CPU decodes together. More frames do not lower the time per frame; from 32 MiB of buffers on (32 frames
 of the embedded voice), malloc maps fresh memory at every call, and a frame takes 25 % longer.
 """
-PATIENT_SLOTS = 16
-"""Slots on a CPU when nothing waits for the first sound. Measured on two cores: 16 slots take a sixth less processor
-time than 4 (a quarter less without the compiled library) and 150 MB more memory; the sound is the same."""
+CPU_SLOTS, PATIENT_SLOTS = 4, 16
+"""Slots on a CPU, and when nothing waits for the first sound. Measured on two cores with the embedded voice: 16 slots
+take a sixth less processor time than 4 (a quarter less without the compiled library) and 150 MB more memory; the sound
+is the same. For weights in 8 bits, the instruction set decides."""
 PATIENT_SHARE = 0.1  # of the free memory that these slots may take; otherwise the usual number is used
 KEPT_FREE = 0.15
 """Share of the free memory that slots leave to captured steps and the codec's chunks."""
@@ -125,10 +127,14 @@ def load_model(
     """
     try:
         if name.startswith(RANDOM):
-            return _random(name.removeprefix(RANDOM).lower(), variant, device, settings)
-        found = find(name, variant=variant, offline=settings.offline, report=report)
-        assert found.folder is not None
-        return _stored(found.folder, found.name, device, settings, tell)
+            model = _random(name.removeprefix(RANDOM).lower(), variant, device, settings)
+        else:
+            found = find(name, variant=variant, offline=settings.offline, report=report)
+            assert found.folder is not None
+            model = _stored(found.folder, found.name, device, settings, tell)
+        if isinstance(device, CPUDevice):
+            device.eight = model.precision == precision_name(EIGHT)
+        return model
     except Exception as error:
         if not device.is_out_of_memory(error):
             raise
@@ -145,7 +151,9 @@ def _stored(
     tokenizer = read_tokenizer(folder, config.text_vocabulary, settings.mistral_pattern)
     pieces = family.parts(config, device.ops())
     files = {part.folder: Checkpoint.open(folder / part.folder) for part in pieces.all()}
-    language = language_dtype(settings, device, facts_of(files[""]))
+    known = facts_of(files[""])
+    language = language_dtype(settings, device, known)
+    _tell_shortage(name, pieces, language, device, known, tell)
 
     def filled(part: Part) -> nn.Module:
         if not part.float32 and language == EIGHT:
@@ -159,6 +167,16 @@ def _stored(
     model = family.assemble(name, config, pieces, tokenizer, device.to_device, device.ops())
     cloner = family.cloner(config, filled, device.to_device)
     return replace(model, sha256=model_sha256(folder), cloner=cloner)
+
+
+def _tell_shortage(
+    name: str, pieces: Any, language: torch.dtype, device: Device, known: Facts, tell: Callable[[Notice], None]
+) -> None:
+    """On a CPU, where weights that do not fit are swapped out or end the process."""
+    if isinstance(device, CPUDevice):
+        found = shortage(name, pieces, language, device, why_not_eight(device, known) is None)
+        if found is not None:
+            tell(found)
 
 
 def _filled_with_eight(
@@ -273,11 +291,12 @@ def why_not_eight(device: Device, model: Facts) -> OmniError | None:
 
 def plan_for(model: SpeechModel, device: Device, settings: EngineSettings = DEFAULT) -> Plan:
     """The engine's fixed sizes on this device. A slot is never longer than the model's positions."""
-    if settings.slots is None and settings.patient and not device.captures:
-        plan = plan_for(model, device, replace(settings, slots=PATIENT_SLOTS))
-        if PATIENT_SLOTS * slot_bytes(model, plan) < PATIENT_SHARE * device.free_bytes():
+    few, many = slots_for(model, device)
+    if settings.slots is None and settings.patient and many > few:
+        plan = plan_for(model, device, replace(settings, slots=many))
+        if many * slot_bytes(model, plan) < PATIENT_SHARE * device.free_bytes():
             return plan
-    slots = settings.slots or (32 if device.captures else 4)
+    slots = settings.slots or few
     sizes = {min(2**n, settings.chunk) for n in range(settings.chunk.bit_length() + 1)}
     plan = Plan.of(
         slots,
@@ -289,10 +308,23 @@ def plan_for(model: SpeechModel, device: Device, settings: EngineSettings = DEFA
         capture=settings.capture and device.captures,
         fixed_chunks=settings.fixed_chunks,
         sound_frames=None if device.captures else SOUND_FRAMES,
+        first_alone=not device.captures,
     )
+    if plan.first_alone and not settings.patient:
+        plan = replace(plan, admissions=1)  # a listener waits for one prompt between two frames, not for all
     most = model.facts.max_positions
     plan = replace(plan, positions=min(plan.positions, most), frames=min(plan.frames, most))
     return plan.with_few_graphs() if device.few_graphs else plan
+
+
+def slots_for(model: SpeechModel, device: Device) -> tuple[int, int]:
+    """How many requests are made together: while someone listens, and when nothing waits for the first sound."""
+    if device.captures:
+        return 32, 32
+    eight = model.ops.eight
+    if eight is not None and model.precision == precision_name(EIGHT):
+        return eight.together
+    return CPU_SLOTS, PATIENT_SLOTS
 
 
 # ---- how many slots fit into memory: the engine allocates everything when it starts

@@ -16,16 +16,16 @@ from math import prod
 from typing import Any
 
 from omnitts_cli.devices.device import Device
-from omnitts_cli.kernels.ops import EightBits
-from omnitts_cli.models.codec_decoder import CodecDecoder, DecoderShape
+from omnitts_cli.kernels.ops import EIGHT, EightBits
+from omnitts_cli.models.codec_decoder import DecoderShape
 from omnitts_cli.speech.load import made_up
+from omnitts_cli.speech.memory import needed_bytes
 from omnitts_cli.weights import eight as eight_bits
 
 READING, MULTIPLYING = 0.75, 0.9
 """Shares of the measured speeds that a frame reaches: with random weights of 0.6B, on two cores with AVX2."""
 STREAM_BYTES, MOST_BYTES = 128 << 20, 1 << 30  # read by each thread, and by all: more than caches hold
 SIZE = 512  # of the matrices that are multiplied
-PROGRAM_BYTES = 450 << 20  # of the process without a model
 
 
 @dataclass(frozen=True)
@@ -87,23 +87,16 @@ def outlook(name: str, device: Device, speed: Speeds) -> Outlook:
     pieces: Any = made_up(name, None, device)[2]
     bits, language, decoder = device.ops().eight, pieces.language.module, pieces.decoder.module
     assert bits is not None
-    sizes, rest = dict[str, int](), 0
-    for called, weight in language.named_parameters():
-        if eight_bits.is_matrix(called):
-            sizes[called] = prod(eight_bits.size_of(bits, called, tuple(weight.shape)))
-        elif called != eight_bits.TABLE:
-            rest += 4 * weight.numel()
+    sizes = {
+        called: prod(eight_bits.size_of(bits, called, tuple(weight.shape)))
+        for called, weight in language.named_parameters()
+        if eight_bits.is_matrix(called)
+    }
     again = decoder.shape.groups - 2  # the predictor's layers are read once for each group but the first
     read = sum(size * (1 + again * called.startswith("predictor.stack.")) for called, size in sizes.items())
     frame_s = read / 1e9 / (READING * speed.gb_per_s)
     frame_s += products_of(decoder.shape) / 1e9 / (MULTIPLYING * speed.gmac_per_s)
-    memory = PROGRAM_BYTES + sum(sizes.values()) + rest + codec_bytes(decoder)
-    return Outlook(name, memory, frame_s * 12.5)
-
-
-def codec_bytes(decoder: CodecDecoder) -> int:
-    """The weights in float32, and in float16 for the compiled library."""
-    return sum(6 * weight.numel() for weight in decoder.parameters())
+    return Outlook(name, needed_bytes(pieces, EIGHT, device.ops()), frame_s * 12.5)
 
 
 def products_of(shape: DecoderShape) -> int:

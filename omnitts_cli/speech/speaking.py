@@ -90,6 +90,7 @@ class Manner:
     safe: bool = True
     ahead: int = 8
     ahead_s: float = math.inf  # start no further piece while this much finished sound is waiting
+    first_alone: bool = False  # unless `safe`, the second piece is begun when the first has sound
     urgent: bool = False  # someone listens: served before other requests if more are waiting than there are slots
     client: str = ""  # the slots are shared among clients
     keep_codes: bool = False
@@ -299,7 +300,7 @@ class Stream:
     def _read_on(self) -> bool:
         """Begins the pieces that are available while there is room. Returns whether there were any."""
         took = False
-        while self._available and len(self._open) < self.manner.ahead and self.waiting_s < self.manner.ahead_s:
+        while self._available and self._has_room:
             found = self._taken()
             if found is None:
                 break
@@ -312,6 +313,14 @@ class Stream:
         while self._script.notices:
             self._notice(Notice(self._script.notices.pop(0)))
         return took
+
+    @property
+    def _has_room(self) -> bool:
+        """Whether another piece may begin. Beside the first one, it may delay the first sound."""
+        manner = self.manner
+        if manner.first_alone and not manner.safe and not self.account.frames:
+            return all(take.done for take in self._open)
+        return len(self._open) < manner.ahead and self.waiting_s < manner.ahead_s
 
     @property
     def _available(self) -> bool:

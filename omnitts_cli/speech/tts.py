@@ -313,7 +313,8 @@ class TTS:
         )
         speech = speech if ignore_end else self._possible(speech, report)
         seed = speech.seed if speech.seed is not None else who.seed
-        given: dict[str, Any] = {"ahead": self.engine.plan.slots + AHEAD, **more}
+        plan = self.engine.plan
+        given: dict[str, Any] = {"ahead": plan.slots + AHEAD, "first_alone": plan.first_alone, **more}
         manner = Manner(
             request=replace(self._request(who, language, speech), ignore_end=ignore_end),
             seed=secrets.randbits(31) if seed is None else seed,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from command import Omnitts
 
@@ -94,7 +96,7 @@ def test_it_tells_what_released_models_need(
     monkeypatch.setattr(module, "speeds", lambda bits: module.Speeds(2, 20 * 2**30 / 1e9, 40.0))
     monkeypatch.setattr(module, "outlook", lambda name, *_: module.Outlook(name, 2 << 30, rtf))
     monkeypatch.setattr(module, "is_busy", lambda threads: free > 2 << 30)
-    made = doctor.released_models(Small(free, object()))
+    made = doctor.released_models(Small(free, SimpleNamespace(together=(2, 4))))
     assert made.status == status and "0.6b needs 2.0 GiB" in made.words and "1.7b" in made.words
     assert ("other programs" in made.words) == (free > 2 << 30)
     assert made.numbers["read_gib_per_s"] == 20.0 and made.numbers["0.6b_rtf"] == rtf and made.numbers["threads"] == 2

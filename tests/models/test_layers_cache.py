@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 
+import numpy as np
 import pytest
 import torch
 
-from omnitts_cli.models.layers import KVCache, angles
+from omnitts_cli.models.layers import KVCache, angles, same_angles
 
 
 def filled(slots: int, capacity: int) -> KVCache:
@@ -56,6 +58,17 @@ def test_rotation_of_each_position() -> None:
     torch.testing.assert_close(cache.sin[at].double(), exact.sin(), rtol=0, atol=3e-4)
     cos, sin = angles(at, 8, 1e6)
     assert torch.equal(cos, cache.cos[at]) and torch.equal(sin, cache.sin[at])
+
+
+@pytest.mark.parametrize(("head_dim", "theta"), [(64, 1e4), (128, 1e6)])
+def test_rotation_with_the_same_bits_everywhere(head_dim: int, theta: float) -> None:
+    """Rounded once from what the standard library says."""
+    positions = torch.tensor([*range(50), 999, 4096, 32_767, 99_999])
+    cos, sin = same_angles(positions, head_dim, theta)
+    rates = [np.float32(theta ** (-2 * i / head_dim)) for i in range(head_dim // 2)]
+    for of, made in ((math.cos, cos), (math.sin, sin)):
+        exact = [[of(np.float32(at) * rate) for rate in rates] for at in positions.tolist()]
+        assert torch.equal(made, torch.tensor(exact, dtype=torch.float64).float())
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")

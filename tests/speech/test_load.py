@@ -289,6 +289,20 @@ def test_a_file_gets_more_slots_where_memory_allows(monkeypatch: pytest.MonkeyPa
     assert plan_for(model, device, patient).slots == 4
 
 
+def test_with_weights_in_8_bits_the_instruction_set_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("omnitts_cli.weights.eight_files.folder", lambda: tmp_path)
+    device, name = CPUDevice(1), str(checkpoint("custom_voice_small"))
+    if device.ops().eight is None:
+        pytest.skip("the library of the CPU was not compiled")
+    for few, many in ((4, 8), (2, 4), (1, 4)):
+        device._ops = replace(device.ops(), eight=replace(device.ops().eight, together=(few, many)))
+        model = load_model(name, device, settings=EngineSettings(dtype="q8"))
+        listened, waited_for = plan_for(model, device), plan_for(model, device, EngineSettings(patient=True))
+        assert (listened.slots, waited_for.slots) == (few, many)
+        assert listened.first_alone and listened.admissions == 1
+        assert waited_for.admissions == many
+
+
 def test_exact_on_a_cpu_is_float32() -> None:
     settings = EngineSettings(device="cpu", exact=True, slots=2)
     device = build.device_for("random:toy", settings)

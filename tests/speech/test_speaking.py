@@ -96,6 +96,23 @@ def test_the_script_decides_the_order(safe: bool) -> None:
     assert [one.start_s for one in account.sentences] == [0.0, 0.1, 0.2]
 
 
+@pytest.mark.parametrize("safe", [True, False])
+def test_a_listener_gets_the_first_piece_alone(safe: bool) -> None:
+    """Until it has sound; a text that is handed over whole is begun everywhere at once."""
+    silence = Piece("", 0, 0, pause_s=0.1)
+    pieces = [silence, *(Piece(text, 0, 1) for text in "abc")]
+    engine = Scripted("cba")
+    loop = Loop(engine)
+    try:
+        how = Manner(Request(""), seed=5, sentence_gap_s=0.0, first_alone=True, safe=safe)
+        stream = Stream(loop, RATE, how, Written(iter(pieces), 3))
+        assert len(engine.asked) == (3 if safe else 1)
+        stream.clip()
+        assert [one.text for one in stream.account.sentences] == ["a", "b", "c"] and len(engine.asked) == 3
+    finally:
+        loop.close()
+
+
 def test_no_more_is_taken_than_there_is_room_for() -> None:
     class Slow(Scripted):
         """Waits before each step until three requests have come, or all eight."""

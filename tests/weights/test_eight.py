@@ -101,7 +101,8 @@ def reference_ops() -> Any:
     )
 
 
-def reference(folder: Path) -> SpeechModel:
+def reference(folder: Path, compiled: SpeechModel) -> SpeechModel:
+    """The predictor's input rows are those of `compiled`, after a comparison."""
     device = CPUDevice(1)
     device._ops = reference_ops()
     model = load_model(str(folder), device)
@@ -109,8 +110,13 @@ def reference(folder: Path) -> SpeechModel:
         for inner, weight in part.named_parameters():
             if eight.is_matrix(f"{name}.{inner}"):
                 weight.data = by_groups(weight.data, True)
-    model.predictor.narrowed = model.predictor.ready = None
-    model.predictor.prepare(model.embedder)
+    predictor = model.predictor
+    predictor.narrowed = predictor.ready = None
+    if predictor.project is not None:
+        rows = torch.stack([predictor.narrow(table) for table in predictor.tables(model.embedder)])
+        predictor.narrowed = compiled.predictor.narrowed
+        torch.testing.assert_close(predictor.narrowed, rows, rtol=1e-5, atol=1e-6)
+    predictor.ready = predictor.inputs(model.embedder)
     return model
 
 
@@ -134,7 +140,8 @@ def test_codes_are_those_of_a_reference_that_rounds_in_the_same_way(name: str) -
     """
     device = CPUDevice(1)
     plainly = load_model(str(checkpoint(name)), device)
-    models = reference(checkpoint(name)), load_model(str(checkpoint(name)), device, settings=Q8), plainly
+    compiled = load_model(str(checkpoint(name)), device, settings=Q8)
+    models = reference(checkpoint(name), compiled), compiled, plainly
     alike = 0
     for seed, text in enumerate(("a", "b", "c", "d", "e f", "hi")):
         request = Request(text, Designed("low") if name == "voice_design" else Named("ryan"), "english")

@@ -106,6 +106,7 @@ def assemble(
     decoder.prepare()
     language.talker.prepare()
     language.predictor.prepare(language.embedder)
+    language.text.prepare(ops, language.talker.head)
     built = (parts.encoder.module, parts.speaker.module) if parts.encoder and parts.speaker else None
     head = language.talker.head
     return SpeechModel(

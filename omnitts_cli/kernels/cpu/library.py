@@ -48,6 +48,7 @@ class QuantisedLibrary:
     stack: Callable[..., int]
     frame: Callable[..., int]
     multiply: Callable[..., int]
+    text: Callable[..., int]
     make: Callable[..., int]
     sum: Callable[..., int]
 
@@ -56,6 +57,7 @@ QUANTISED_ARGUMENTS = {
     "stack": (P, P, P, N, P, P, P, ctypes.c_int),
     "frame": (P, P, N, ctypes.c_int),
     "multiply": (P, P, N, P, ctypes.c_int),
+    "text": (P, P, N, P, ctypes.c_int),
     "make": (P, N, N, N, P, ctypes.c_int),
     "sum": (P, N),
 }
@@ -156,6 +158,13 @@ class Stack(ctypes.Structure):
         ("eps", REAL),
         ("norm", P),
         ("layer", P),
+    ]
+
+
+class Text(ctypes.Structure):
+    _fields_ = [
+        *((name, P) for name in ("inner", "inner_bias", "out", "out_bias")),
+        *((name, N) for name in ("width", "middle", "outputs")),
     ]
 
 

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -20,11 +19,14 @@ from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.cpu import library
 from omnitts_cli.kernels.cpu.language import CompiledFrame, cache_of, run
 from omnitts_cli.kernels.cpu.library import QuantisedLibrary, address, check, threads
-from omnitts_cli.kernels.ops import EIGHT, EightBits, FrameParts, LayerWeights, Normed
+from omnitts_cli.kernels.ops import EIGHT, EightBits, FrameParts, LayerWeights, Normed, TextParts
 
 HEADER, BLOCK, GROUP = 64, 64, 32  # bytes; outputs of a block; inputs of a group
 GROUP_BYTES = BLOCK * (2 + GROUP)
 BYTES, HALF = EIGHT, torch.float16
+TOGETHER = {"avx512vnni": (4, 8), "avxvnni": (4, 8), "dotprod": (4, 8), "avx2": (2, 4)}
+"""By instruction set, how many requests share a pass over the weights: while someone listens, as many as take at most
+about twice as long as one; for a file, up to where more of them no longer take less time each. LOG.md has the times."""
 REFUSED = {2: "holds NaN or infinity", 3: "holds numbers that do not fit 8 bits and a scale in float16"}
 
 
@@ -51,19 +53,6 @@ def shape(matrix: Tensor) -> tuple[int, int]:
     """(outputs, inputs)"""
     outputs, inputs = matrix[:16].view(torch.int64).tolist()
     return outputs, inputs
-
-
-def floats(matrix: Tensor) -> Tensor:
-    """A matrix in float32, [outputs, inputs]; of 8 bits, if it is not paired, or any other."""
-    if not is_quantised(matrix):
-        return matrix.float()
-    outputs, inputs = shape(matrix)
-    groups = -(-inputs // GROUP)
-    parts = matrix[HEADER:].numpy().reshape(-1, groups, GROUP_BYTES)
-    scales = parts[..., : 2 * BLOCK].copy().view(np.float16).astype(np.float32)  # [blocks, groups, BLOCK]
-    numbers = parts[..., 2 * BLOCK :].reshape(-1, groups, GROUP // 4, BLOCK, 4).astype(np.float32) - 128
-    whole = numbers.transpose(0, 3, 1, 2, 4).reshape(-1, BLOCK, groups, GROUP) * scales.swapaxes(1, 2)[..., None]
-    return torch.from_numpy(whole.reshape(-1, groups * GROUP)[:outputs, :inputs].copy())
 
 
 class QuantisedStack:
@@ -135,10 +124,27 @@ def norm_linear(native: QuantisedLibrary, x: Normed, weight: Tensor) -> Tensor:
     return linear(native, plain.norm(x), weight)
 
 
+def fuse_text(native: QuantisedLibrary, head: Tensor, parts: TextParts) -> Callable[[Tensor], Tensor] | None:
+    """The MLP of text rows [N, width] -> [N, outputs] for a model in 8 bits, which `head` tells; otherwise None."""
+    if not is_quantised(head):
+        return None
+    (middle, width), outputs = parts.inner.shape, parts.out.shape[0]
+    weights = [weight.detach().float().contiguous() for weight in parts]
+    struct = library.Text(*map(address, weights), width, middle, outputs)
+
+    def rows(x: Tensor, kept: Sequence[Tensor] = weights) -> Tensor:
+        x, made = x.float().contiguous(), torch.empty(x.shape[0], outputs)
+        check(native.text(ctypes.byref(struct), address(x), x.shape[0], address(made), threads()))
+        return made
+
+    return rows
+
+
 def sum_of(native: QuantisedLibrary, data: Tensor) -> str:
     """A sum over bytes, whose number is a multiple of 64; as hexadecimal digits."""
     return f"{native.sum(address(data, BYTES), data.numel()):016x}"
 
 
 def table(native: QuantisedLibrary) -> EightBits:
-    return EightBits(size_bytes, partial(make, native), partial(sum_of, native))
+    together = TOGETHER.get(native.variant, (1, 4))
+    return EightBits(size_bytes, partial(make, native), partial(sum_of, native), together)

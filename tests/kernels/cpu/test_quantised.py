@@ -14,6 +14,7 @@ from torch import Tensor
 
 from omnitts_cli.kernels import cpu, plain
 from omnitts_cli.kernels.cpu import build, library, quantised
+from omnitts_cli.kernels.ops import TextParts
 from omnitts_cli.models.layers import Stack, StackShape
 
 VARIANTS = ["avx512vnni", "avxvnni", "avx2", "dotprod", "plain"]
@@ -85,8 +86,6 @@ def test_a_product_has_the_bits_of_the_reference(
         for size in (1, 2, 5):
             parts = [quantised.linear(native, part, made) for part in rows.split(size)]
             assert torch.equal(torch.cat(parts), truth)
-    w, scale = by_groups(weight, True)
-    assert torch.equal(quantised.floats(made), (w * scale[..., None]).flatten(1)[:, :inputs])
     assert quantised.shape(made) == (outputs, inputs)
 
 
@@ -122,6 +121,27 @@ def test_what_is_no_number_comes_out_as_no_number(native: library.QuantisedLibra
         rows[1, 40] = bad
         found = quantised.linear(native, rows, made)
         assert found[1].isnan().all() and found[[0, 2]].isfinite().all()
+
+
+def test_rows_of_the_text(threads: None) -> None:
+    """The MLP in float32: as exact as float32 is, with the same bits alone, on any threads and instruction set."""
+    made, found = torch.Generator().manual_seed(5), []
+    shapes = (75, 33), (75,), (40, 75), (40,)
+    parts = TextParts(*(torch.randn(shape, generator=made) / 6 for shape in shapes))
+    rows, head = torch.randn(7, 33, generator=made), torch.zeros(64, dtype=quantised.BYTES)
+    exact = torch.nn.functional.silu(rows.double() @ parts.inner.double().T + parts.inner_bias)
+    exact = exact @ parts.out.double().T + parts.out_bias
+    for count, variant in enumerate(library.quantised_usable(), 1):
+        torch.set_num_threads(count)
+        run = quantised.fuse_text(library.load_quantised(variant), head, parts)
+        assert run is not None
+        assert torch.equal(run(rows), torch.cat([run(row[None]) for row in rows]))
+        torch.testing.assert_close(run(rows).double(), exact, rtol=1e-5, atol=1e-6)
+        found.append(run(rows))
+    if not found:
+        pytest.skip("the library of the CPU was not compiled")
+    assert all(torch.equal(found[0], other) for other in found)
+    assert quantised.fuse_text(library.load_quantised(), head.float(), parts) is None
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf"), 1e9])
@@ -256,7 +276,7 @@ DRIVERS = {
     "aarch64-dotprod": ("aarch64-linux-gnu-gcc", ("-static", *build.QUANTISED_ARM["dotprod"])),
     "s390x": ("s390x-linux-gnu-gcc", ("-static",)),
 }
-SAID = "matrices 71b2f8c69e6dd992\nproducts 33565e931a14e001\nstack b2a1c114e88eeb0c\n"
+SAID = "matrices 71b2f8c69e6dd992\nproducts 33565e931a14e001\nstack b2a1c114e88eeb0c\ndraws d2ef67fbc86d42db\n"
 
 
 @pytest.mark.slow

@@ -300,6 +300,77 @@ EXPORT int FUNCTION(quantised_multiply)(const Matrix *m, float *x, int64_t rows,
     return 0;
 }
 
+// ---- rows of the text, whose weights are float32
+
+typedef struct { // out(silu(inner x))
+    const float *inner, *inner_bias, *out, *out_bias; // [middle, width], [middle], [outputs, middle], [outputs]
+    int64_t width, middle, outputs;
+} Text;
+
+// y[r] = the sum of w x[r], for `rows` rows at a time.
+INLINE void dot_tile(const int rows, const float *w, const float *x, int64_t step, int64_t n, float *y) {
+    vec sum[4][PARTS];
+    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int p = 0; p < PARTS; p++) sum[r][p] = broadcast(0);
+    int64_t i = 0;
+    for (; i + PANEL <= n; i += PANEL)
+        UNROLL for (int p = 0; p < PARTS; p++) {
+            vec own = load(w + i + p * LANES);
+            UNROLL for (int r = 0; r < rows; r++) sum[r][p] += own * load(x + r * step + i + p * LANES);
+        }
+    for (int r = 0; r < rows; r++) {
+        float lanes[PANEL];
+        for (int p = 0; p < PARTS; p++) store(lanes + p * LANES, sum[r][p]);
+        for (int64_t k = i; k < n; k++) lanes[k % PANEL] += w[k] * x[r * step + k];
+        y[r] = sum_of_lanes(lanes);
+    }
+}
+
+// The threads' shares of y [rows, y_step] = w x + bias.
+static void dense(Team *team, const float *w, const float *bias, int64_t outputs, int64_t inputs, const float *x,
+                  int64_t x_step, int64_t rows, float *y, int64_t y_step) {
+    for (int64_t b; (b = take(team)) < blocks_of(outputs);) {
+        for (int64_t o = b * BLOCK; o < min_of((b + 1) * BLOCK, outputs); o++) {
+            float sums[4];
+            for (int64_t r = 0, n; r < rows; r += n) {
+                n = rows - r < 4 ? 1 : 4;
+                if (n == 4) dot_tile(4, w + o * inputs, x + r * x_step, x_step, inputs, sums);
+                else dot_tile(1, w + o * inputs, x + r * x_step, x_step, inputs, sums);
+                for (int64_t k = 0; k < n; k++) y[(r + k) * y_step + o] = sums[k] + bias[o];
+            }
+        }
+    }
+    meet(team);
+}
+
+typedef struct {
+    Team team;
+    const Text *t;
+    const float *x;
+    int64_t rows;
+    float *middle, *y;
+} TextCall;
+
+static void text_work(void *call, int number) {
+    TextCall *c = call;
+    const Text *t = c->t;
+    const int64_t wide = padded(t->middle);
+    (void)number;
+    dense(&c->team, t->inner, t->inner_bias, t->middle, t->width, c->x, t->width, c->rows, c->middle, wide);
+    for (int64_t r; (r = take(&c->team)) < c->rows;)
+        for (int64_t i = 0; i < wide; i += LANES) store(c->middle + r * wide + i, silu(load(c->middle + r * wide + i)));
+    meet(&c->team);
+    dense(&c->team, t->out, t->out_bias, t->outputs, t->middle, c->middle, wide, c->rows, c->y, t->outputs);
+}
+
+// y [rows, outputs] for x [rows, width]. Returns 1 if memory ran out, otherwise 0.
+EXPORT int FUNCTION(quantised_text)(const Text *t, const float *x, int64_t rows, float *y, int threads) {
+    TextCall c = {.t = t, .x = x, .rows = rows, .y = y, .middle = calloc(rows * padded(t->middle), 4)};
+    if (!c.middle) return 1;
+    work_together(&c.team, threads, text_work, &c);
+    free(c.middle);
+    return 0;
+}
+
 // ---- making matrices
 
 typedef struct {
