@@ -69,7 +69,7 @@ class Rebuild:
 
     def speak(self, series: int, hours: float | None, minutes: float | None) -> None:
         """Runs the teacher, whose speech the other stages learn from. It may run at the same time as they do."""
-        teacher = Teacher(self._kokoro, self.device, self.recipe.teacher.locked)
+        teacher = self._teacher()
         wanted = self.recipe.teacher.hours if hours is None else hours
         speak(self.recipe, teacher, self._read(), self.work, series, wanted, 60 * minutes if minutes else float("inf"))
 
@@ -101,8 +101,7 @@ class Rebuild:
         """Writes the recipe's named voices into the model folder, with rows from clips; does nothing if all rows are
         learned."""
         if any(voice.clips for voice in self.recipe.voices):
-            teacher = Teacher(self._kokoro, self.device, self.recipe.teacher.locked)
-            name_voices(self.recipe, teacher, self._read(), self._tokens(), self.work / MODEL)
+            name_voices(self.recipe, self._teacher(), self._read(), self._tokens(), self.work / MODEL)
 
     def picture(self) -> None:
         draw(self.work / "curves.jsonl", self.work / "curves.png")
@@ -123,6 +122,10 @@ class Rebuild:
         compare.page(found, self.work / "spectrograms.png")
         if whisper:
             compare.compare(found, Installed(whisper), self.work)
+
+    def _teacher(self) -> Teacher:
+        plan = self.recipe.teacher
+        return Teacher(self._kokoro, self.device, plan.locked, plan.rise)
 
     def _shards(self) -> ShardReader:
         return ShardReader(self.work / FOLDER, self.team.rank, self.team.size)

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from omnitts_cli.models.codec_encoder import CodecEncoder
 from omnitts_cli.models.speaker import MelShape, log_mel
+from omnitts_cli.training.bending import bent, curve, half_periods, walk
 from omnitts_cli.training.pool import UNNAMED, Utterance
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.teacher import FACTS, PHONES_PER_FRAME, SAMPLE_RATE, SAMPLES_PER_FRAME
@@ -152,6 +153,7 @@ class Dataset:
     ) -> None:
         self._encoder, self._ids = encoder, ids  # ids: of every text
         self._at_once = recipe.speech_training.encoded
+        self._locked = recipe.teacher.locked
         self._longest = math.ceil(recipe.teacher.longest * SAMPLE_RATE / SAMPLES_PER_FRAME)  # frames
         self._instructions = Instructions(recipe.seed, tokens)
         plan, device = recipe.speech_training, next(encoder.parameters()).device
@@ -191,6 +193,8 @@ class Dataset:
         """Add pairs of one speaker: each utterance to the shortest table with room for it and its description, together
         with the other one of its pair."""
         codes = self._encode(said, self._longest)
+        # a clip to clone is not locked to the frames, as the voice of a teacher may be
+        clips = self._encode(said, self._longest, wandering=True) if self._locked else codes
         instructions = [self._instructions.of(u) for u in said]
         lines: list[list[int]] = [[] for _ in self.unnamed]
         for number, (utterance, instruction) in enumerate(zip(said, instructions, strict=True)):
@@ -207,7 +211,7 @@ class Dataset:
                     places,
                     [instructions[i] for i in line],
                     [self._ids[u.text] for u in others],
-                    codes[[i ^ 1 for i in line]],
+                    clips[[i ^ 1 for i in line]],
                     [torch.from_numpy(u.sound) for u in others],
                 )
 
@@ -218,8 +222,9 @@ class Dataset:
         return next((n for n, table in enumerate(self.tables) if rows <= table.rows), None)
 
     @torch.no_grad()
-    def _encode(self, utterances: list[Utterance], frames: int) -> Tensor:
-        """Codes [n, frames, G]; those after the end of a sound have no meaning."""
+    def _encode(self, utterances: list[Utterance], frames: int, wandering: bool = False) -> Tensor:
+        """Codes [n, frames, G]; those after the end of a sound have no meaning. `wandering`: of frames with different
+        delays (`bending`)."""
         device, groups = self.tables[0].text.device, self._encoder.shape.groups
         codes = torch.zeros(len(utterances), frames, groups, dtype=torch.int64, device=device)
         order = sorted(range(len(utterances)), key=lambda n: len(utterances[n].phones))
@@ -232,9 +237,20 @@ class Dataset:
             for row, n in zip(sound, those, strict=True):
                 samples = torch.from_numpy(utterances[n].sound[: sound.shape[1]])
                 row[: len(samples)] = samples
-            codes[those, :longest] = self._encoder(sound.to(device).float() / 32768)
-        self.seconds += sum(len(u.phones) for u in utterances) * SAMPLES_PER_FRAME / SAMPLE_RATE
+            pitch = torch.tensor([utterances[n].facts.pitch for n in those])
+            heard = _wandering(sound.to(device), pitch.to(device)) if wandering else sound.to(device).float() / 32768
+            codes[those, :longest] = self._encoder(heard)
+        if not wandering:
+            self.seconds += sum(len(u.phones) for u in utterances) * SAMPLES_PER_FRAME / SAMPLE_RATE
         return codes
+
+
+def _wandering(sound: Tensor, pitch: Tensor) -> Tensor:
+    """Sounds [n, samples] of voices of these pitches [n], with a random delay in each frame."""
+    count, samples = sound.shape
+    reach = half_periods(pitch)[:, None].expand(-1, samples // SAMPLES_PER_FRAME)
+    first = samples * torch.arange(count, device=sound.device)
+    return bent(sound.flatten(), first, curve(walk(reach)))
 
 
 def _filling(held: Table, learned: Table) -> Table:

@@ -14,9 +14,9 @@ from omnitts_cli.families.common.parts import books
 from omnitts_cli.families.qwen3_tts.cloner import encoder_names
 from omnitts_cli.families.qwen3_tts.family import decoder_names
 from omnitts_cli.models.sources import Derived, Join, Names, One, Stack
-from omnitts_cli.models.speaker import SpeakerEncoder
 from omnitts_cli.training import checkpoints, files, speech_stage
 from omnitts_cli.training.recipe import Recipe
+from omnitts_cli.training.speaker_heads import stretch
 from omnitts_cli.training.speech import Speech
 from omnitts_cli.training.stage_results import CODEC_FOLDER, exported_codec, language_names, trained_codec
 from omnitts_cli.training.tokens import Tokens
@@ -33,18 +33,9 @@ def export(recipe: Recipe, work: Path, tokens: Tokens, folder: Path, decoder: Pa
     saved = checkpoints.load(work, speech_stage.STEM)
     speech.load_state_dict(checkpoints.under("speech", saved))
     if (centre := saved.get(f"{speech_stage.STORED_HEADS}.centre")) is not None:
-        _stretch(speech.speaker, centre, recipe.speaker.stretch)
+        # this makes up for the talker, whose own codes pull its voice towards the mean
+        stretch(speech.speaker, centre, recipe.speaker.stretch)
     _write(stored(speech, language_names(speech)), torch.bfloat16, folder / "model.safetensors")
-
-
-@torch.no_grad()
-def _stretch(encoder: SpeakerEncoder, centre: Tensor, factor: float) -> None:
-    """Changes the last layer so that every vector is moved away from the mean of all. This makes up for the talker,
-    whose own codes pull its voice towards the mean. Only a checkpoint has the mean, so training that continues from a
-    finished model starts with stretched vectors.
-    """
-    encoder.out.weight.mul_(factor)
-    encoder.out.bias.sub_(centre).mul_(factor).add_(centre)
 
 
 def export_codec(recipe: Recipe, work: Path, folder: Path, decoder: Path | None = None) -> None:

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from omnitts_cli.devices.device import Device
-from omnitts_cli.training import pitch_lock
+from omnitts_cli.training import pitch_lock, pitch_rise
 
 SAMPLES = 600  # of sound for each frame of the teacher's durations
 WEIGHTS, CONFIG, CODE = "kokoro.safetensors", "config.json", "kokoro"
@@ -158,10 +158,30 @@ def _packed(lstm: nn.LSTM, x: Tensor, lengths: Tensor) -> Tensor:
     return pad_packed_sequence(lstm(packed)[0], batch_first=True, total_length=x.shape[1])[0]
 
 
+@dataclass(frozen=True)
+class Intonation:
+    """How F0 is changed. `pitch` [B] multiplies it; `rising`: the tokens of each text that rise (`pitch_rise`), by
+    `semitones`; `locked`: see `pitch_lock`."""
+
+    pitch: Tensor
+    rising: list[list[pitch_rise.Span]]
+    semitones: float = 0.0
+    locked: bool = False
+
+    def applied(self, curve: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
+        """The F0 curve [B, T] and its phase, from the teacher's own. `ends` [B, tokens]: frames up to a token's end."""
+        curve = curve * self.pitch[:, None]
+        if self.semitones and any(self.rising):
+            until = (ends * pitch_lock.PER_FRAME).tolist()
+            # a token begins where the one before it ends
+            spans = [(row, until[row][a - 1], until[row][b - 1]) for row, own in enumerate(self.rising) for a, b in own]
+            curve = pitch_rise.raised(curve, spans, self.semitones)
+        return pitch_lock.locked(curve) if self.locked else (curve, pitch_lock.free(curve))
+
+
 @torch.no_grad()
-def speak(model: Any, ids: list[list[int]], styles: Tensor, pace: Tensor, pitch: Tensor, locked: bool = False) -> Pass:
-    """ids: [0, phonemes, 0] of each text. styles [B, 256]; pace [B] divides durations; pitch [B] multiplies F0.
-    `locked`: see `pitch_lock`."""
+def speak(model: Any, ids: list[list[int]], styles: Tensor, pace: Tensor, intonation: Intonation) -> Pass:
+    """ids: [0, phonemes, 0] of each text. styles [B, 256]; pace [B] divides durations."""
     device = styles.device
     lengths = torch.tensor([len(i) for i in ids], device=device)
     tokens = torch.zeros(len(ids), int(lengths.max()), dtype=torch.long)
@@ -189,11 +209,7 @@ def speak(model: Any, ids: list[list[int]], styles: Tensor, pace: Tensor, pitch:
         for block in blocks:
             y = block(y, how)
         curves.append(_masked(out(_masked(y))).squeeze(1))
-    curves[0] = curves[0] * pitch[:, None]
-    if locked:
-        curves[0], _Lengths.cycles = pitch_lock.locked(curves[0])
-    else:
-        _Lengths.cycles = pitch_lock.free(curves[0])
+    curves[0], _Lengths.cycles = intonation.applied(curves[0], ends[..., 0])
     text = model.text_encoder(tokens, lengths, pad) @ align
     with torch.autocast(device.type, torch.float16, enabled=model.half_sound):
         sound = model.decoder(text, curves[0], curves[1], who).squeeze(1)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 SAMPLE_RATE, FRAME = 24000, 1920
 ENTRY = 300  # samples for each value of the teacher's F0 curve
+PER_FRAME = 2  # values of that curve for each frame of the teacher's durations
 STEP = 60  # samples; a frame and an entry are whole numbers of steps
 STEPS = FRAME // STEP
 VOICED = 10.0  # Hz; the teacher's source is noise below it

@@ -32,6 +32,7 @@ class Teaching:
     shard: int
     at_once: int
     locked: bool
+    rise: float
 
 
 @dataclass(frozen=True)

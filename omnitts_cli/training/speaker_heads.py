@@ -6,7 +6,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from omnitts_cli.models.speaker import SpeakerEncoder
 from omnitts_cli.training.teacher import FACTS
+
+
+@torch.no_grad()
+def stretch(encoder: SpeakerEncoder, centre: Tensor, factor: float) -> None:
+    """Changes the last layer so that every vector's distance from `centre`, the mean of all, is `factor` times as
+    large."""
+    encoder.out.weight.mul_(factor)
+    encoder.out.bias.sub_(centre).mul_(factor).add_(centre)
 
 
 class SpeakerHeads(nn.Module):

@@ -22,14 +22,14 @@ from omnitts_cli.training.journal import Budget, Journal, falling_rate
 from omnitts_cli.training.learning import half, optimiser
 from omnitts_cli.training.pool import ShardReader
 from omnitts_cli.training.recipe import Recipe
-from omnitts_cli.training.speaker_heads import SpeakerHeads
+from omnitts_cli.training.speaker_heads import SpeakerHeads, stretch
 from omnitts_cli.training.speech import Speech
 from omnitts_cli.training.stage_results import (
     MODEL,
     codebooks_sum,
     exported_codec,
-    exported_speech,
     finished_codec,
+    finished_speech,
     trained_codec,
 )
 from omnitts_cli.training.teacher import PHONES, PHONES_PER_FRAME
@@ -44,6 +44,7 @@ SAVE_EVERY = 60.0  # seconds
 FILLING = 0.3  # share of the time that encoding new speech and its delayed copies may take
 CODEBOOKS = "codebooks"  # name in checkpoints: checksum of the codebooks that the model was trained with
 RESIDUAL_TABLES = ("embedder.rest", "predictor.heads")  # one entry for each code of the residual groups
+MEASURED = 256  # clips whose vectors give the mean of a finished model's
 STORED_HEADS = "guesses"  # name of the speaker heads in checkpoints
 LOSSES = ("first", "rest", "phones", "speaker_facts", "frame_facts", "right")
 
@@ -186,6 +187,14 @@ class SpeechStage:
             weights = weights | {name: own[name] for name in RESIDUAL_TABLES}
         self.speech.load_state_dict(weights)
 
+    @torch.no_grad()
+    def unstretch(self) -> None:
+        """Undoes what export did to the vectors of the speaker encoder. The mean of stretched vectors is the mean of
+        all."""
+        table = self.dataset.unnamed[0]
+        vectors = self.speech.speaker(table.mels[: min(MEASURED, int(table.filled))].float())
+        stretch(self.speech.speaker, vectors.mean(0), 1 / self.recipe.speaker.stretch)
+
 
 def train_speech(
     recipe: Recipe,
@@ -220,9 +229,8 @@ def train_speech(
             stage.resume(saved)
         elif finished:
             # the auxiliary heads are not exported, so they start anew
-            stage.resume_speech(
-                exported_speech(recipe, tokens, folder / MODEL).state_dict(), _finished_sum(recipe, folder)
-            )
+            stage.resume_speech(finished_speech(recipe, tokens, folder / MODEL), _finished_sum(recipe, folder))
+            stage.unstretch()
         team.start_alike(stage.learned)
         weights = sum(p.numel() for p in stage.speech.parameters())
         resumed = {"resumed": bool(saved or finished), "residual_tables_reset": stage.tables_reset}

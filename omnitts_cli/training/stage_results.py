@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,8 +23,9 @@ from omnitts_cli.families.qwen3_tts.cloner import encoder_names, speaker_names
 from omnitts_cli.families.qwen3_tts.family import decoder_names
 from omnitts_cli.models.sources import Names
 from omnitts_cli.training import checkpoints
+from omnitts_cli.training.growth import grown
 from omnitts_cli.training.quantise import LearningQuantiser
-from omnitts_cli.training.recipe import Recipe
+from omnitts_cli.training.recipe import Recipe, SpeechSizes
 from omnitts_cli.training.shapes import Codec, build_codec
 from omnitts_cli.training.speech import Speech
 from omnitts_cli.training.tokens import Tokens
@@ -71,6 +75,33 @@ def exported_codec(recipe: Recipe, folder: Path) -> Codec:
     for half, names, other in halves:
         fill(half, names, files, "cpu", torch.float32, unused=(other,))
     return codec
+
+
+def finished_speech(recipe: Recipe, tokens: Tokens, folder: Path) -> dict[str, Tensor]:
+    """The weights of a model folder, whose language side may be smaller than the recipe's (`growth`)."""
+    sizes = _sizes(json.loads((folder / "config.json").read_text(encoding="utf-8"))["talker_config"])
+    found = exported_speech(replace(recipe, speech=sizes), tokens, folder)
+    return found.state_dict() if sizes == recipe.speech else grown(found, Speech(recipe, tokens))
+
+
+def _sizes(talker: dict[str, Any]) -> SpeechSizes:
+    """The sizes of a language side, from its config."""
+    predictor = talker["code_predictor_config"]
+    own = {name: talker[key] for name, key in SIZES.items()}
+    return SpeechSizes(
+        text_width=talker["text_hidden_size"], **own, **{f"predictor_{n}": predictor[key] for n, key in SIZES.items()}
+    )
+
+
+SIZES = {
+    "hidden": "hidden_size",
+    "inner": "intermediate_size",
+    "layers": "num_hidden_layers",
+    "heads": "num_attention_heads",
+    "kv_heads": "num_key_value_heads",
+    "head_dim": "head_dim",
+}
+"""The recipe's names of sizes, and those of config.json."""
 
 
 def exported_speech(recipe: Recipe, tokens: Tokens, folder: Path) -> Speech:

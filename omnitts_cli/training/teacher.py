@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from omnitts_cli.devices.device import Device
-from omnitts_cli.training import kokoro
+from omnitts_cli.training import kokoro, pitch_rise
 
 SAMPLE_RATE = 24000
 SAMPLES_PER_FRAME = 1920
@@ -83,10 +83,10 @@ class Spoken:
 
 
 class Teacher:
-    """`folder`: see `teacher_files`; `locked`: see `pitch_lock`."""
+    """`folder`: see `teacher_files`; `locked`: see `pitch_lock`; `rise`: semitones by which a question rises, or 0."""
 
-    def __init__(self, folder: Path, device: Device, locked: bool = False) -> None:
-        self.device, self._locked = device.torch_device, locked
+    def __init__(self, folder: Path, device: Device, locked: bool = False, rise: float = 0.0) -> None:
+        self.device, self._locked, self._rise = device.torch_device, locked, rise
         self._model = kokoro.load(folder, device)
         self._vocabulary: dict[str, int] = json.loads((folder / kokoro.CONFIG).read_text(encoding="utf-8"))["vocab"]
         voices = load_file(folder / VOICES)
@@ -100,7 +100,10 @@ class Teacher:
         ids = [[0, *(self._vocabulary[c] for c in line), 0] for line in known]
         styles = self._styles(voices, [len(line) for line in known])
         pace, pitch = (torch.tensor([getattr(v, k) for v in voices], device=self.device) for k in ("pace", "pitch"))
-        done = kokoro.speak(self._model, ids, styles, pace, pitch, self._locked)
+        # places in `ids` come after a zero
+        rising = [[(first + 1, end + 1) for first, end in pitch_rise.rising(line)] for line in known]
+        intonation = kokoro.Intonation(pitch, rising, self._rise, self._locked)
+        done = kokoro.speak(self._model, ids, styles, pace, intonation)
         sound, starts, counts = _trimmed(done, SAMPLES_PER_FRAME if self._locked else 1)
         ends = (done.durations.cumsum(1) * kokoro.SAMPLES).cpu().numpy()
         voiced = torch.where(done.pitch > 40, done.pitch, torch.nan)

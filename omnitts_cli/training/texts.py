@@ -16,6 +16,8 @@ from pathlib import Path
 
 from omnitts_cli.errors import OmniError
 from omnitts_cli.text.american.phonemes import IPA
+from omnitts_cli.text.american.questions import falls
+from omnitts_cli.text.american.sentence import TOKEN
 from omnitts_cli.training.teacher import STYLE, Facts
 from omnitts_cli.training.unnamed_speakers import describe
 
@@ -53,9 +55,16 @@ def phonemes(texts: Iterable[str]) -> Iterator[Line]:
         raise OmniError("the training texts need phonemes", hint="pip install hibari-tts") from None
     american, british = G2P(oov=False, unk="❓"), G2P(oov=False, unk="❓", british=True)
     for text in texts:
-        line = Line(text, *(re.sub(" +", " ", g2p(text)).strip() for g2p in (american, british)))
+        mark = "." if _falls(text) else "?"
+        line = Line(text, *(re.sub(" +", " ", g2p(text)).strip().replace("?", mark) for g2p in (american, british)))
         if PHONEMES.fullmatch(line.american) and PHONEMES.fullmatch(line.british):
             yield line
+
+
+def _falls(text: str) -> bool:
+    """Whether a question, which is one sentence, is read with a falling voice."""
+    words = TOKEN.findall(text)
+    return words[-1:] == ["?"] and falls(words, len(words) - 1)
 
 
 def descriptions(seed: int, count: int) -> list[str]:

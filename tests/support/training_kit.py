@@ -58,7 +58,13 @@ class Hummer:
 
     names = ("af_heart", "af_kore", "am_michael", "am_puck", "bf_emma", "bm_george")
 
-    def __init__(self, folder: Path | None = None, device: CPUDevice | None = None, locked: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path | None = None,
+        device: CPUDevice | None = None,
+        locked: bool = False,
+        rise: float = 0.0,
+    ) -> None:
         pass
 
     def speak(self, lines: list[str], voices: list[TeacherVoice]) -> list[Spoken]:

@@ -22,7 +22,8 @@ def test_the_first_utterances_are_held_back(small: Recipe) -> None:
 
 
 def test_each_utterance_is_stored_with_the_other_one_of_its_speaker(one_length: Recipe) -> None:
-    table = stage_of(one_length).dataset.unnamed[0]
+    free = replace(one_length, teacher=replace(one_length.teacher, locked=False))
+    table = stage_of(free).dataset.unnamed[0]
     own, other = table.facts[: table.added, :2], table.before_facts[: table.added]
     assert table.added > 0 and set(own[:, 1].tolist()) == {6, 18} == set(other[:, 1].tolist())
     assert (own != other).all()  # the two sentences have six and eighteen letters
@@ -34,6 +35,15 @@ def test_each_utterance_is_stored_with_the_other_one_of_its_speaker(one_length: 
         table.made[: table.added], torch.tensor(Facts(0.0, 1.0, 135.0, 5.4, (0.5,) * STYLE).numbers())
     )
     assert (table.facts[: table.added, 2] == UNNAMED).all()
+
+
+def test_a_clip_is_not_locked_to_the_frames_when_the_teacher_is(one_length: Recipe) -> None:
+    """Its codes are of frames with different delays, and so those of other sound."""
+    locked = replace(one_length, teacher=replace(one_length.teacher, locked=True))
+    free = stage_of(replace(locked, teacher=replace(locked.teacher, locked=False))).dataset.unnamed[0]
+    table = stage_of(locked).dataset.unnamed[0]
+    assert torch.equal(table.codes, free.codes) and torch.equal(table.before_facts, free.before_facts)
+    assert not torch.equal(table.before_codes, free.before_codes)
 
 
 def test_an_unnamed_speaker_with_one_utterance_is_not_kept(small: Recipe) -> None:

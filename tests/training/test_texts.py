@@ -41,3 +41,12 @@ def test_words_that_nobody_knows_are_left_out() -> None:
     pytest.importorskip("hibari")
     lines = list(texts.phonemes(["The cat sat.", "The zzxqv sat."]))
     assert [line.text for line in lines] == ["The cat sat."] and lines[0].american.startswith("ðə kˈæt")
+
+
+def test_a_question_mark_stays_where_the_voice_rises() -> None:
+    pytest.importorskip("hibari")
+    lines = list(texts.phonemes(["Who sat there?", "The cat sat?"]))
+    assert [(line.american[-1], line.british[-1], line.read[-1]) for line in lines] == [
+        (".", ".", "."),
+        ("?", "?", "?"),
+    ]

@@ -1,7 +1,8 @@
 """Text -> the string of phonemes that a model of `"text_input": "phonemes-en-us"` was taught; whole or as it arrives.
 
-The string has words apart by one space, stress marks right before vowels, and `,.!?` after words. Diphthongs are two
-letters of the phonetic alphabet, where misaki and our dictionary have one capital.
+The string has words apart by one space, stress marks right before vowels, and `,.!?` after words. "?" is where the
+voice rises: a question whose voice falls ends in a full stop (`questions.py`). Diphthongs are two letters of the
+phonetic alphabet, where misaki and our dictionary have one capital.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import re
 from itertools import zip_longest
 
 from omnitts_cli.errors import TextError
+from omnitts_cli.text.american.questions import ENDS
 from omnitts_cli.text.american.sentence import MARKS, TOKEN, reader
 
 IPA = str.maketrans({"A": "eɪ", "I": "aɪ", "O": "oʊ", "W": "aʊ", "Y": "ɔɪ", "T": "ɾ", "ɐ": "ə"})
@@ -18,6 +20,7 @@ LAST_RUN = re.compile(r"\S*\Z")
 INITIAL = re.compile(r"(?<![A-Za-z])([A-Z])\.(?= [A-Z])")  # of a name, whose stop is not a pause
 RUN = re.compile(r"\S+")
 CONTEXT = 120  # letters before a word that may say how it is read, while text is arriving
+SENTENCE = 400  # letters kept of a longer sentence, whose beginning says how a question ends
 
 
 def phonemes(text: str) -> str:
@@ -65,7 +68,7 @@ class ArrivingPhonemes:
                 break
             context = self._said + self._held[start : after.end() if after else None]
             found.append(reader().spoken(context, len(self._said), len(self._said) + token.end() - start))
-            self._said = (self._said + self._held[start : token.end()])[-CONTEXT:]
+            self._said = _context(self._said + self._held[start : token.end()])
             start = token.end()
         self._held = self._held[start:]
         read = "".join(found).translate(IPA)
@@ -73,6 +76,12 @@ class ArrivingPhonemes:
             read = read.lstrip()
             self._begun = bool(read)
         return read
+
+
+def _context(said: str) -> str:
+    """The end of what was read: the sentence that has not ended, or more."""
+    begun = 1 + max(said.rfind(mark) for mark in ENDS)
+    return said[max(0, len(said) - SENTENCE, min(begun, len(said) - CONTEXT)) :]
 
 
 def readable(text: str) -> str:

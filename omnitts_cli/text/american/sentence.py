@@ -11,6 +11,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 
 from omnitts_cli.text.american.context import FILE, Tagger
+from omnitts_cli.text.american.questions import falls
 from omnitts_cli.text.american.senses import SENSES
 from omnitts_cli.text.american.words import VOWELS, Readings, Words
 
@@ -48,7 +49,7 @@ class Sentence:
         for at in range(len(words) - 1, -1, -1):
             word = words[at]
             if word in MARKS:
-                sounds, vowel = word, None
+                sounds, vowel = "." if word == "?" and falls(words, at) else word, None
             else:
                 sounds = self._sounds(words, at, vowel)
                 vowel = self._onset(sounds, vowel)

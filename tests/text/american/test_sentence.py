@@ -23,7 +23,7 @@ TAUGHT = Path(__file__).parent / "taught.tsv"
         ("The apple and the pear.", "ði ˈæpᵊl ænd ðə pˈɛɹ."),
         ("Go to Rome, to Oslo, where to?", "ɡˌO tə ɹˈOm, tʊ ˈɑzlO, wˌɛɹ tu?"),
         ("A method.", "ɐ mˈɛθəd."),
-        ("What is it made of?", "wˌʌt ɪz ɪt mˌAd ʌv?"),
+        ("What is it made of?", "wˌʌt ɪz ɪt mˌAd ʌv."),
         ("I can, so I will.", "ˌI kˈæn, sˌO ˌI wˈɪl."),
         ("Come in!", "kˈʌm ˈɪn!"),
         ("Vitamin A, not B.", "vˈITəmən ˈA, nˌɑt bˈi."),
