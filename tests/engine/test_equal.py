@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from company import spoken_among
-from engine_kit import engine_of, requests_of, same, solo, speak
+from engine_kit import Result, engine_of, requests_of, same, solo, speak
 
 from omnitts_cli.audio.chunk import Clip
 from omnitts_cli.devices.cpu import CPUDevice
@@ -28,11 +28,17 @@ def test_batched_is_single() -> None:
             same(alone[name], together[name])
 
 
+@pytest.fixture(scope="module")
+def said_plainly(model: SpeechModel) -> dict[str, Result]:
+    return speak(requests_of(14), engine=engine_of(5, of=model))
+
+
 @pytest.mark.parametrize("operations", ["on_cpu", "in_c"])
-def test_the_operations_of_a_cpu_say_the_same(operations: str, request: pytest.FixtureRequest) -> None:
+def test_the_operations_of_a_cpu_say_the_same(
+    operations: str, request: pytest.FixtureRequest, said_plainly: dict[str, Result]
+) -> None:
     """Slot by slot instead of op by op, a stack at once: alone, side by side, and cut in other places."""
-    requests, on_cpu = requests_of(14), request.getfixturevalue(operations)
-    plain = speak(requests, 5)
+    requests, on_cpu, plain = requests_of(14), request.getfixturevalue(operations), said_plainly
     for slots, chunks, frames in ((1, (1, 2, 4, 8, 16), None), (5, (1, 3, 5), None), (5, (1, 2, 4), 6)):
         fast = speak(requests, engine=engine_of(slots, of=on_cpu, chunks=chunks, sound_frames=frames))
         for name in plain:
