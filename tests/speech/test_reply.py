@@ -20,7 +20,7 @@ soundfile = pytest.importorskip("soundfile")
 GOLDEN = thinker_case("text").meta
 SYSTEM, QUESTION = (parts[0] for _, parts in GOLDEN["turns"])
 GREEDY = {"speech_sampling": Sampling(temperature=0.0, predictor_temperature=0.0)}
-LONGEST_S = 2.5  # random weights speak to the limit; the official answer is shorter
+LONGEST_S = 1.8  # random weights speak to the limit; the official answer is shorter
 ASKED = {"system": SYSTEM, "max_tokens": 14, "voice": "ethan", **GREEDY}
 
 
@@ -88,7 +88,7 @@ def test_a_conversation_that_is_spoken(assistant: omnitts.Assistant) -> None:
 
 
 def test_an_early_end_frees_both_slots(assistant: omnitts.Assistant) -> None:
-    for count in (1, 2, 4, 7):
+    for count in (1, 4):
         with assistant.speak(QUESTION, **{**ASKED, "max_tokens": 200}) as reply:
             for _ in range(count):
                 next(iter(reply))

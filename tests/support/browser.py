@@ -15,6 +15,9 @@ OPTIONS = (
     "--headless=new",
     "--no-sandbox",  # it cannot start as root otherwise, and opens our own page only
     "--disable-dev-shm-usage",
+    "--disable-gpu",  # there is none, and drawing as if there were takes longer than all else
+    "--disable-background-networking",
+    "--disable-component-update",
     "--window-size=1200,900",
     "--force-device-scale-factor=1",
     "--use-fake-device-for-media-stream",  # a microphone that beeps
@@ -48,7 +51,7 @@ def until(true: Callable[[], Any], what: str, limit_s: float = 120.0) -> Any:
     end = time.monotonic() + limit_s
     while not (value := true()):
         assert time.monotonic() < end, f"not within {limit_s} s: {what}"
-        time.sleep(0.02)
+        time.sleep(0.05)
     return value
 
 
