@@ -3,7 +3,9 @@
 python benchmarks/screen_reader.py --rounds 20 --espeak /usr/lib/speech-dispatcher-modules/sd_espeak-ng
 
 First sound: from the end of a character's message to the first event with a sample that can be heard. New characters
-are spoken for the first time, known ones were spoken before. Stop: from STOP to its event, while a long text is spoken.
+are spoken for the first time, known ones were spoken before. While nothing is spoken, our module makes the sound of
+usual characters and keys in advance, so nothing is asked for in the first --rest seconds. "Not prepared" are keys of
+which no sound is made in advance, such as control_b. Stop: from STOP to its event, while a long text is spoken.
 """
 
 from __future__ import annotations
@@ -79,9 +81,9 @@ class Module:
         data = re.sub(rb"\x7d(.)", lambda found: bytes([found[1][0] ^ 0x20]), line[10:-1], flags=re.DOTALL)
         return bool(np.abs(np.frombuffer(data, "<i2").astype(np.int32)).max(initial=0) > QUIET)
 
-    def first_sound_ms(self, letter: str) -> float:
-        """Of one character; reads to its end."""
-        began, first = self.begin("CHAR", letter), 0.0
+    def first_sound_ms(self, command: str, name: str) -> float:
+        """Of one character or key; reads to its end."""
+        began, first = self.begin(command, name), 0.0
         try:
             while True:
                 if self.heard() and not first:
@@ -113,23 +115,26 @@ def main() -> None:
     """Measures and prints a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--rest", type=float, default=60.0, help="seconds before the first character")
     parser.add_argument("--espeak", default="/usr/lib/speech-dispatcher-modules/sd_espeak-ng")
     options = parser.parse_args()
     modules = {"omnitts": Module(OURS), "espeak-ng": Module([options.espeak, "/dev/null"])}
     found: dict[str, list[float]] = {}
+    time.sleep(options.rest)
     for letter in LETTERS[: options.rounds]:
-        for what in ("new", "known"):
+        asked = {"new": ("CHAR", letter), "known": ("CHAR", letter), "not prepared": ("KEY", f"control_{letter}")}
+        for what, message in asked.items():
             for name, module in modules.items():
-                found.setdefault(f"{name} {what} character", []).append(module.first_sound_ms(letter))
+                found.setdefault(f"{name} {what}", []).append(module.first_sound_ms(*message))
     for _ in range(options.rounds):
         for name, module in modules.items():
             found.setdefault(f"{name} stop", []).append(module.stop_ms())
     print(f"{'ms':<28} {'median':>8} {'p95':>8} {'most':>8}")
     for name, values in found.items():
         print(row(name, values))
-    for what in ("new", "known"):
-        ours, theirs = (statistics.median(found[f"{name} {what} character"]) for name in modules)
-        print(f"first sound of a {what} character: {ours / theirs:.2f} of espeak-ng's")
+    for what in asked:
+        ours, theirs = (statistics.median(found[f"{name} {what}"]) for name in modules)
+        print(f"first sound, {what}: {ours / theirs:.2f} of espeak-ng's")
     print(f"loading: {modules['omnitts'].loading_s:.1f} s")
 
 

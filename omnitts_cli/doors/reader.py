@@ -91,19 +91,37 @@ class Reader:
 
     def name(self, now: Utterance, text: str) -> Iterator[np.ndarray]:
         """The sound of a character or a key, without the silence before it. It is kept, for every rate."""
-        name, rate = screen.key(text, capitals=self._capitals), self.tts.sample_rate
-        place = (name, str(self._voice), self._language)
-        kept, made, tape = self._kept.pop(place, None), list[np.ndarray](), Tape(rate, speed=self._speed)
-        for chunk in [kept] if kept is not None else (one.samples for one in self._open(now, name, False, 1.0) or ()):
-            samples = chunk if made else without_lead(chunk, rate)
+        place, tape = self._place(text), Tape(self.tts.sample_rate, speed=self._speed)
+        kept = self._kept.pop(place, None)
+        if kept is not None:
+            self._kept[place] = kept  # at the end: it was used last
+        for samples in [kept] if kept is not None else self._named(now, place, urgent=True):
+            yield tape.write(samples)
+        yield tape.end_piece()
+
+    def prepare(self, now: Utterance) -> None:
+        """Makes and keeps the sound of usual characters and keys, in the current voice, until `now` is ended."""
+        for text in screen.USUAL:
+            if not now.end and (place := self._place(text)) not in self._kept:
+                for _ in self._named(now, place, urgent=False):
+                    pass
+
+    def _place(self, text: str) -> tuple[str, str, str]:
+        """The name of a character or a key, and what else its sound depends on."""
+        return screen.key(text, capitals=self._capitals), str(self._voice), self._language
+
+    def _named(self, now: Utterance, place: tuple[str, str, str], *, urgent: bool) -> Iterator[np.ndarray]:
+        """The new sound of a name. It is kept if it was not ended early."""
+        made = list[np.ndarray]()
+        for chunk in self._open(now, place[0], False, 1.0, urgent=urgent) or ():
+            samples = chunk.samples if made else without_lead(chunk.samples, self.tts.sample_rate)
             if samples.size:
                 made.append(samples)
-                yield tape.write(samples)
+                yield samples
         if made and not now.end:
             self._kept[place] = np.concatenate(made)
             if len(self._kept) > MOST_KEPT:
                 self._kept.popitem(last=False)
-        yield tape.end_piece()
 
     def _words(self, part: Part) -> str:
         """The words of a part in the modes of spelling and punctuation; tags stay."""
@@ -119,13 +137,13 @@ class Reader:
             return screen.spelled(text, capitals=self._capitals)
         return screen.with_signs(text, screen.LEVELS[self._settings.get("punctuation_mode", "none")])
 
-    def _open(self, now: Utterance, text: str, tagged: bool, speed: float) -> Stream | None:
+    def _open(self, now: Utterance, text: str, tagged: bool, speed: float, *, urgent: bool = True) -> Stream | None:
         """The speech of a text; None if the model can read nothing of it."""
         how = TextIn(unreadable="skip", input_format="ssml" if tagged else "text")
         speech = replace(self._speech, speed=speed, language=self._language, seed=SEED)
         try:
             script = script_of(text, how, self._language)
-            stream = self.tts.open(script, self._voice, how, speech, safe=False, urgent=True, ahead=AHEAD)
+            stream = self.tts.open(script, self._voice, how, speech, safe=False, urgent=urgent, ahead=AHEAD)
         except TextError:
             return None
         now.streams.append(stream)

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from omnitts_cli.audio.pcm import to_bytes
+from omnitts_cli.doors.ahead import Ahead
 from omnitts_cli.doors.lines import Lines
 from omnitts_cli.doors.reader import Reader, Utterance
 from omnitts_cli.errors import OmniError
@@ -48,6 +49,8 @@ class Module:
         self._settings: dict[str, str] = {}
         self._now: Utterance | None = None
         self._speaker: threading.Thread | None = None
+        self._ending = threading.Lock()  # after the event that ends a message, none of it is sent
+        self._ahead = Ahead(self._prepare)
         self.reader: Reader | None = None
 
     # ---- commands
@@ -65,7 +68,9 @@ class Module:
         except BrokenPipeError:
             pass
         finally:
-            self.stop()
+            if (now := self._now) is not None:
+                now.cut("703 STOP")
+            self._ahead.close()
             self._join()
             if self.reader is not None:
                 self.reader.tts.close()
@@ -88,12 +93,15 @@ class Module:
         except OmniError as error:
             self._say(f"399-{one_line(error.message)}", "399 ERR CANT INIT MODULE")
             return
+        self._ahead.rest()
         tts = self.reader.tts
         self._say(f"299-{one_line(tts.engine.model.name)}, {len(tts.voices)} voices", "299 OK LOADED SUCCESSFULLY")
 
     def set(self) -> None:
         """Settings of the messages that follow."""
         self._take("207 OK RECEIVING SETTINGS", self._set, "203 OK SETTINGS RECEIVED")
+        if self.reader is not None and self._now is None:
+            self._ahead.rest()
 
     def audio(self) -> None:
         """Where the sound goes: always to the server."""
@@ -125,13 +133,11 @@ class Module:
 
     def stop(self) -> None:
         """Ends the message."""
-        if (now := self._now) is not None:
-            now.cut("703 STOP")
+        self._end(self._now, "703 STOP")
 
     def pause(self) -> None:
         """Ends the message; the server begins it again at the last index mark."""
-        if (now := self._now) is not None:
-            now.cut("704 PAUSE")
+        self._end(self._now, "704 PAUSE")
 
     # ---- speech
 
@@ -153,29 +159,55 @@ class Module:
     def _begin(self, sound: Callable[[Utterance, str], Iterator[Any]], text: str) -> None:
         """Begins to speak."""
         self._join()
+        self._ahead.leave()
         self._now = now = Utterance()
-        self._say("200 OK SPEAKING")
+        self._say("200 OK SPEAKING", "701 BEGIN")
         self._speaker = threading.Thread(target=self._utter, args=(now, sound(now, text)), name="omnitts speechd")
         self._speaker.start()
 
     def _utter(self, now: Utterance, sound: Iterator[Any]) -> None:
         """Sends sound and index marks, on a thread of its own."""
         try:
-            self._say("701 BEGIN")
             try:
                 for block in sound:
-                    if now.end:
-                        break
                     if isinstance(block, str):
-                        self._say(f"700-{one_line(block)}", "700 INDEX MARK")
+                        self._send(now, f"700-{one_line(block)}\n700 INDEX MARK\n".encode())
                     else:
                         self._play(now, block)
+                    if now.end:
+                        break
             except Exception as error:  # the module goes on with the next message
                 self._note(f"{type(error).__name__}: {error}")
-            self._now = None  # before the event: then the server may send the next message
-            self._say(now.end or "702 END")
+            self._end(now, "702 END")
         except OSError:  # the server has gone; the end of the input ends the module
             self._now = None
+        self._ahead.rest()
+
+    def _end(self, now: Utterance | None, event: str) -> None:
+        """Ends a message and sends the event, unless it has ended. It does not wait for the engine."""
+        with self._ending:
+            if now is None or now.end:
+                return
+            now.end, self._now = event, None  # before the event: then the server may send the next message
+            try:
+                self._say(event)
+            finally:
+                now.cut(event)
+
+    def _send(self, now: Utterance, data: bytes) -> None:
+        """Sends an event of a message, unless it has ended."""
+        with self._ending:
+            if not now.end:
+                self._lines.write(data)
+
+    def _prepare(self, now: Utterance) -> None:
+        """Makes the sound of usual keys, while nothing is spoken."""
+        assert self.reader is not None
+        try:
+            self.reader.prepare(now)
+        except Exception as error:
+            if not now.end:  # else the engine is being closed
+                self._note(f"{type(error).__name__}: {error}")
 
     # ---- lines
 
@@ -191,7 +223,7 @@ class Module:
             data = to_bytes(block * np.float32(factor), "pcm16").replace(b"}", b"}]").replace(b"\n", b"}*")
             if now.end:
                 return
-            self._lines.write(lines + b"705-AUDIO\0" + data + b"\n705 AUDIO\n")
+            self._send(now, lines + b"705-AUDIO\0" + data + b"\n705 AUDIO\n")
 
     def _say(self, *lines: str) -> None:
         self._lines.write("".join(line + "\n" for line in lines).encode())

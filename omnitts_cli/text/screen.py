@@ -35,6 +35,15 @@ KEYS = {
     "iso": "", "esc": "escape", "ctrl": "control", "del": "delete", "ins": "insert",
 }  # fmt: skip
 """Parts of the names of keys that are not said as they are written."""
+USUAL = (
+    *"abcdefghijklmnopqrstuvwxyz0123456789 ",
+    *(sign for sign in SIGNS if sign.isascii()),
+    *"return enter space tab backspace delete insert escape up down left right home end prior next".split(),
+    *"shift control alt super menu print pause caps-lock num-lock".split(),
+    *(f"f{number}" for number in range(1, 13)),
+    *"ABCDEFGHIJKLMNOPQRSTUVWXYZ",
+)
+"""Characters and keys of a usual keyboard, by the names that Speech Dispatcher has for them; the likeliest first."""
 UNSPOKEN = re.compile(r"[\W_]")
 SENTENCE_END = re.compile(r"[.!?,;:](?=\s|$)")
 """A mark that is named still ends its phrase."""

@@ -57,7 +57,7 @@ class Sound(list[Chunk]):
 
 def speaking(opened: list[tuple[Any, ...]], speech: Speech | None = None, **settings: str) -> Reader:
     def begin(script: Any, voice: Any, how: Any, speech: Any, **more: Any) -> Any:
-        opened.append((script, voice, how, speech))
+        opened.append((script, voice, how, speech, more))
         return Sound([Chunk(np.ones(80, np.float32), 8000, None)])
 
     about = {"ann": "a woman", "bea": "a lady", "carl": "a calm man", "dan": "an old man"}
@@ -118,3 +118,20 @@ def test_a_name_is_kept_for_each_voice_and_not_if_it_was_cut(opened: list[tuple[
     assert sum(part.size for part in one.name(Utterance("703 STOP"), "b")) == 80
     list(one.name(Utterance(), "b"))
     assert [found[0] for found in opened] == ["A", "B", "B"]
+
+
+def test_usual_keys_are_prepared_once_for_each_voice(opened: list[tuple[Any, ...]]) -> None:
+    settings = {"voice": "male1"}
+    one = speaking(opened)
+    one._settings = settings
+    one.prepare(Utterance())
+    count = len(opened)
+    assert count > 90 and not any(found[4]["urgent"] for found in opened)
+    assert sum(part.size for part in one.name(Utterance(), "q")) == 80 and len(opened) == count
+    one.prepare(Utterance())
+    assert len(opened) == count
+    settings["voice"] = "female1"
+    one.prepare(Utterance("left"))
+    assert len(opened) == count
+    one.prepare(Utterance())
+    assert len(opened) == 2 * count

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from patience import LONG_S, first_sound_only
+from patience import LONG_S, eventually, first_sound_only
 
+from omnitts_cli.doors import ahead
 from omnitts_cli.doors.speechd import LONGEST, Module
 from omnitts_cli.errors import ModelError
 from omnitts_cli.settings.table import Speech
@@ -98,6 +99,12 @@ class Pipes:
 
 @pytest.fixture(scope="module")
 def pipes() -> Iterator[Pipes]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ahead, "IDLE_S", LONG_S)  # nothing is prepared
+        yield from opened_pipes()
+
+
+def opened_pipes() -> Iterator[Pipes]:
     found = Pipes()
     assert found.ask("INIT") == "299 OK LOADED SUCCESSFULLY"
     yield found
@@ -205,7 +212,9 @@ def test_rate_and_volume_change_the_sound(pipes: Pipes) -> None:
 @pytest.mark.parametrize(("command", "event"), [("STOP", "703 STOP"), ("PAUSE", "704 PAUSE")])
 def test_stop_and_pause_end_a_message_at_once(pipes: Pipes, command: str, event: str) -> None:
     """While the engine stands still: they wait for nothing that it makes."""
-    with first_sound_only(pipes.module.reader.tts.engine.engine):  # type: ignore[union-attr]
+    engine = pipes.module.reader.tts.engine.engine  # type: ignore[union-attr]
+    eventually(lambda: not engine.busy)
+    with first_sound_only(engine):
         assert pipes.begin("SPEAK", LONG) == "200 OK SPEAKING"
         while pipes.event()[0] != "705 AUDIO":
             pass
@@ -214,6 +223,20 @@ def test_stop_and_pause_end_a_message_at_once(pipes: Pipes, command: str, event:
     assert pipes.sound("CHAR", "b").size  # and the next is spoken
     pipes.say(command)  # nothing is spoken now: no event
     assert pipes.ask("DEBUG OFF") == "200 OK DEBUGGING OFF"
+
+
+def test_keys_are_prepared_while_nothing_is_spoken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ahead, "IDLE_S", 0.0)
+    one = Pipes()
+    assert one.ask("INIT").startswith("299")
+    reader: Any = eventually(lambda: one.module.reader)
+    eventually(lambda: len(reader._kept) > 2)
+    assert one.sound("SPEAK", "Hello there.").size  # in between
+    kept = len(reader._kept)
+    eventually(lambda: len(reader._kept) > kept)
+    one.send.close()
+    one.thread.join(LONG_S)
+    assert not one.thread.is_alive() and one.notes == []
 
 
 def test_what_cannot_be_spoken_is_refused_or_silent(pipes: Pipes) -> None:
@@ -226,7 +249,9 @@ def test_what_cannot_be_spoken_is_refused_or_silent(pipes: Pipes) -> None:
 
 
 def test_a_second_message_must_wait(pipes: Pipes) -> None:
-    with first_sound_only(pipes.module.reader.tts.engine.engine):  # type: ignore[union-attr]
+    engine = pipes.module.reader.tts.engine.engine  # type: ignore[union-attr]
+    eventually(lambda: not engine.busy)
+    with first_sound_only(engine):
         assert pipes.begin("SPEAK", LONG) == "200 OK SPEAKING"
         while pipes.event()[0] != "705 AUDIO":
             pass

@@ -30,6 +30,11 @@ def test_a_key_is_said_by_its_parts(name: str, said: str) -> None:
     assert screen.key(name) == said
 
 
+def test_the_usual_keys_have_names() -> None:
+    names = {screen.key(one) for one in screen.USUAL}
+    assert all(names) and {"A", "0", "space", "comma", "page up", "f12"} <= names and 90 < len(names) < 130
+
+
 def test_words_are_spelled() -> None:
     assert screen.spelled("Hi b2.") == "H, I. B, 2, dot"
     assert screen.spelled("Hi", capitals=True) == "capital H, I"
