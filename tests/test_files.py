@@ -16,7 +16,7 @@ from omnitts_cli.audio.target import TEMPORARY
 PACKAGE = Path(files.__file__).parent
 OWN = {
     "files.py",  # the reader itself
-    "cli/commands.py", "cli/complete.py", "cli/help.py", "cli/speechd.py",  # of the package
+    "cli/commands.py", "cli/complete.py", "cli/deploy.py", "cli/help.py", "cli/speechd.py",  # of the package
     "server/page.py", "text/american/dictionary.py", "text/european/contexts.py", "devices/fingerprint.py",  # the same
     "devices/cpu.py", "fleet/disk.py",  # of the system
     "kernels/cpu/build.py", "kernels/cuda/nvrtc.py", "kernels/cuda/layout.py", "kernels/cuda/__init__.py",

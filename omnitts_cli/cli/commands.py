@@ -247,7 +247,12 @@ SPEECH = (
         curl localhost:8000/v1/audio/speech -H 'Content-Type: application/json' \\
              -d '{"input": "Hello"}' -o hello.mp3
         """,
-        groups={
+        omnitts serve --print-unit user > ~/.config/systemd/user/omnitts.service
+        (
+            Option("print_unit", "--print-unit", "Print a file of systemd instead.", "user|socket|system"),
+            Option("print_compose", "--print-compose", "Print compose.yaml, for containers, instead."),
+        ),
+        {
             "serving": "commands:Serving",
             "machine": "table:Machine",
             "network": "table:Network",
@@ -544,6 +549,7 @@ TOPICS = (
     "serve",
     "doors",
     "security",
+    "programs",
     "fleet",
     "settings",
     "models",
@@ -582,8 +588,10 @@ HELP = (
         omnitts help voices          a page
         omnitts help say             the options of a command
         """,
+        omnitts help --man ~/.local/share/man
         (
             Argument(
+            Option("man", "--man", "Write manual pages for man into this folder.", "DIR"),
                 "words", "[TOPIC|COMMAND]", "A page, or a command.", many=True, required=False, complete="topic_names"
             ),
         ),

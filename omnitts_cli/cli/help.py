@@ -1,4 +1,4 @@
-"""omnitts help: pages from the Markdown files in omnitts_cli/help. omnitts completion: shell completion."""
+"""omnitts help: pages from the Markdown files in omnitts_cli/help, and manual pages. omnitts completion: shells."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.segment import Segment
 from rich.theme import Theme
 from typer._completion_shared import get_completion_script
 
-from omnitts_cli.cli.commands import TOPICS
+from omnitts_cli.cli.commands import NAMES, TOPICS
 from omnitts_cli.cli.complete import SHELLS
 from omnitts_cli.errors import UsageError
 from omnitts_cli.settings.environment import COMPLETING
@@ -34,14 +34,27 @@ STYLES = {
 }
 
 
-def help(words: list[str] | None) -> None:
+def help(words: list[str] | None, man: str | None = None) -> None:
     """A page, or the list of topics. What a command takes is shown by its --help."""
-    if not words:
+    if man is not None:
+        manual(man)
+    elif not words:
         show_topics()
     elif len(words) == 1 and words[0] in TOPICS:
         console.stdout.line(page(words[0]))
     else:
         raise UsageError(f"no help for '{' '.join(words)}'", hint=suggestion(words[0]))
+
+
+def manual(folder: str) -> None:
+    """--man"""
+    from omnitts_cli.cli import man
+    from omnitts_cli.cli.app import app_of
+
+    pages = {topic: (summary(topic), page(topic, plain=True)) for topic in TOPICS}
+    written = man.write(Path(folder), app_of(NAMES), pages)
+    console.result(folder)
+    console.note(f"{len(written)} manual pages; to read one: man -M {folder} omnitts-say")
 
 
 def show_topics() -> None:
@@ -63,9 +76,9 @@ def suggestion(word: str) -> str:
     return f"omnitts help {close}" if close else "omnitts help"
 
 
-def page(topic: str) -> str:
+def page(topic: str, *, plain: bool = False) -> str:
     """A page as text: as wide as the terminal and with colour there, 80 columns of plain text elsewhere."""
-    terminal = console.stdout.is_terminal()
+    terminal = not plain and console.stdout.is_terminal()
     colour = terminal and console.paints()
     width = min(shutil.get_terminal_size().columns, WIDEST) if terminal else PLAIN_WIDTH
     out = io.StringIO()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import typer
 
+from omnitts_cli.cli import deploy
 from omnitts_cli.cli.job import settings_for
 from omnitts_cli.errors import UsageError
 from omnitts_cli.settings.commands import Serving
@@ -33,8 +34,17 @@ REQUIRED = {
 """What is imported -> what is installed; with the extra `serve`, all of them."""
 
 
-def serve(serving: Serving, machine: Machine, network: Network, messages: Messages) -> None:
+def serve(
+    serving: Serving,
+    machine: Machine,
+    network: Network,
+    messages: Messages,
+    print_unit: str | None = None,
+    print_compose: bool = False,
+) -> None:
     """Serve speech over HTTP: OpenAI's API and a web page."""
+    if print_unit is not None or print_compose:
+        return deploy.show(print_unit, print_compose)
     require()
     from omnitts_cli.server import run
     from omnitts_cli.server.engines import Engines

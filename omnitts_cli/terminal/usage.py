@@ -39,6 +39,20 @@ Row = tuple[str, str]
 def help_text(command: Any, ctx: Any, *, everything: bool) -> str:
     """Usage, description, arguments and options, as wide as the terminal."""
     width = min(shutil.get_terminal_size().columns, WIDEST)
+    shown, hidden = sections_of(command, ctx, everything=everything)
+    last = HEADINGS["messages"] if HEADINGS["messages"] in shown else OWN
+    more = f" --help-all: {hidden} more options." if hidden else ""
+    shown.setdefault(last, []).append(("-h, --help", f"Show this message.{more}"))
+    names = [len(name) for rows in shown.values() for name, _ in rows]
+    column = max(length for length in names if length <= WIDEST_NAME) + 4
+    lines = [DOUBLE.sub(r"\1\2", command.get_usage(ctx)), "", *description(command, width)]
+    for heading, rows in shown.items():
+        lines += ["", f"{heading}:", *table(rows, column, width)]
+    return "\n".join(lines)
+
+
+def sections_of(command: Any, ctx: Any, *, everything: bool) -> tuple[dict[str, list[Row]], int]:
+    """Arguments and options under their headings, and how many options are left out."""
     sections: dict[str, list[Row]] = {"Arguments": []}
     *settings, messages = HEADINGS.values()
     sections |= {heading: [] for heading in (*settings, OWN, messages)}
@@ -52,16 +66,7 @@ def help_text(command: Any, ctx: Any, *, everything: bool) -> str:
         if row is not None and not {"--help", "--help-all"} & {*param.opts}:
             heading = "Arguments" if param.param_type_name == "argument" else HEADINGS.get(group, OWN)
             sections[heading].append((as_shown(row[0]), row[1]))
-    last = messages if sections[messages] else OWN
-    more = f" --help-all: {hidden} more options." if hidden else ""
-    sections[last].append(("-h, --help", f"Show this message.{more}"))
-    shown = {heading: rows for heading, rows in sections.items() if rows}
-    names = [len(name) for rows in shown.values() for name, _ in rows]
-    column = max(length for length in names if length <= WIDEST_NAME) + 4
-    lines = [DOUBLE.sub(r"\1\2", command.get_usage(ctx)), "", *description(command, width)]
-    for heading, rows in shown.items():
-        lines += ["", f"{heading}:", *table(rows, column, width)]
-    return "\n".join(lines)
+    return {heading: rows for heading, rows in sections.items() if rows}, hidden
 
 
 def as_shown(names: str) -> str:
