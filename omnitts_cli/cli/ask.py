@@ -13,18 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 from omnitts_cli import files
 from omnitts_cli.cli import sound_out
-from omnitts_cli.cli.job import settings_for
+from omnitts_cli.cli.job import model_for, open_for, settings_for
 from omnitts_cli.cli.sound_out import Stage
 from omnitts_cli.errors import DeviceError, InputError, ModelError, OmniError, UsageError
 from omnitts_cli.settings.commands import Question, Spoken, Thinks
-from omnitts_cli.settings.table import Machine, Messages, Network
-from omnitts_cli.speech.assistant import Assistant, Conversation, conversation, listen, load_assistant
+from omnitts_cli.settings.environment import EMBEDDED
+from omnitts_cli.settings.table import Machine, Messages, Network, Speech
+from omnitts_cli.speech.assistant import Answers, Conversation, conversation, listen, load_assistant
 from omnitts_cli.speech.chat_file import ChatFile
 from omnitts_cli.speech.reply import Answer, Reply
 from omnitts_cli.terminal import signals
 from omnitts_cli.terminal.console import console
 from omnitts_cli.terminal.progress import style
-from omnitts_cli.weights.find import RATE
+from omnitts_cli.weights.find import RATE, sample_rate
 
 if TYPE_CHECKING:
     from omnitts_cli.models.audio_tower import Sound
@@ -41,15 +42,16 @@ def ask(
     messages: Messages,
     words: list[str] | None = None,
 ) -> None:
-    """Ask Qwen3-Omni a question; it answers in text or speech."""
+    """Ask a language model a question; it answers in text or speech."""
     if spoken.audio_device == "list":
         return sound_out.list_speakers()
     refuse_contradictions(question, spoken, words)
+    refuse_llm(thinks.llm, question)
     with ExitStack() as closing:
-        stage = opened_stage(question, spoken, machine, closing)
+        stage = opened_stage(question, spoken, machine, closing, rate_of(thinks, spoken))
         asked, sounds = questions_of(question, spoken, messages, words)
         system = system_of(question.system)
-        chat = opened_chat(question.chat, system)
+        chat = opened_chat(question.chat, system, ids=thinks.llm is None)
         assistant = closing.enter_context(opened(thinks, question, spoken, stage, machine, network, messages))
         if stage is not None and assistant.voices:
             sound_out.require_rate(stage.rate, assistant.sample_rate)
@@ -103,7 +105,28 @@ def refuse_contradictions(question: Question, spoken: Spoken, words: list[str] |
         raise UsageError(f"{clash} cannot be used with --text-only", hint="leave one of them out")
 
 
-def opened_stage(question: Question, spoken: Spoken, machine: Machine, closing: ExitStack) -> Stage | None:
+def refuse_llm(llm: str | None, question: Question) -> None:
+    """UsageError for what --llm cannot be or do."""
+    if llm is None:
+        return
+    if not llm.startswith(("hf:", "http://", "https://")) or llm == "hf:":
+        raise UsageError(
+            f"--llm {llm[:80]} is not a chat model",
+            hint="--llm hf:Qwen/Qwen3-0.6B   or   --llm http://127.0.0.1:11434/v1",
+        )
+    if question.audio:
+        raise UsageError("--audio is not for --llm, which takes text only", hint="leave one of them out")
+
+
+def rate_of(thinks: Thinks, spoken: Spoken) -> int:
+    """The sample rate of what will speak."""
+    if thinks.llm is None:
+        return RATE
+    model, variant = model_for(Speech(model=thinks.model, voice=spoken.voice))
+    return sample_rate(model or EMBEDDED, variant)
+
+
+def opened_stage(question: Question, spoken: Spoken, machine: Machine, closing: ExitStack, rate: int) -> Stage | None:
     """Where the sound will go, opened before the model; None for an answer in text only.
 
     At a terminal, an answer is played if this machine can play.
@@ -112,12 +135,12 @@ def opened_stage(question: Question, spoken: Spoken, machine: Machine, closing: 
     wanted = bool(spoken.play or spoken.output or spoken.output_dir)
     if spoken.output_dir:
         closing.enter_context(sound_out.folder_for_sound(Path(spoken.output_dir)))
-        stage = sound_out.silent_stage(spoken, RATE)
+        stage = sound_out.silent_stage(spoken, rate)
     elif wanted:
-        stage = sound_out.open_stage(spoken, RATE)
+        stage = sound_out.open_stage(spoken, rate)
     elif spoken.play is None and not question.text_only and not question.lines and console.stdout.is_terminal():
         try:
-            stage = sound_out.open_stage(replace(spoken, play=True), RATE)
+            stage = sound_out.open_stage(replace(spoken, play=True), rate)
         except DeviceError as error:
             console.detail(f"answers are not played: {error.message}")
     if stage is not None:
@@ -188,8 +211,10 @@ def system_of(text: str | None) -> str | None:
         raise InputError(f"cannot read system prompt {text[1:]}: {reason.lower()}", hint="--system TEXT") from None
 
 
-def opened_chat(name: str | None, system: str | None) -> ChatFile | None:
+def opened_chat(name: str | None, system: str | None, *, ids: bool) -> ChatFile | None:
     chat = ChatFile.open(Path(name)) if name else None
+    if chat:
+        chat.ids = ids
     if chat and system and any(message.role == "system" for message in chat.messages):
         raise UsageError(f"the conversation in {name} has a system prompt already", hint="leave --system out")
     if chat and system:
@@ -206,8 +231,12 @@ def opened(
     machine: Machine,
     network: Network,
     messages: Messages,
-) -> Iterator[Assistant]:
+) -> Iterator[Answers]:
     """The open model, after everything else has been checked. It gets a voice if there is a place for sound."""
+    if thinks.llm is not None:
+        with opened_llm(thinks, question, spoken, stage, machine, network, messages) as found:
+            yield found
+        return
     name = thinks.model or MODEL
     if style(messages.progress) == "bar":
         console.redraw(f"loading {name} ...")
@@ -223,6 +252,38 @@ def opened(
     console.clear_line()
     with assistant:
         if assistant.voices:
+            assistant.check_voice(spoken.voice)
+        yield assistant
+
+
+@contextmanager
+def opened_llm(
+    thinks: Thinks,
+    question: Question,
+    spoken: Spoken,
+    stage: Stage | None,
+    machine: Machine,
+    network: Network,
+    messages: Messages,
+) -> Iterator[Answers]:
+    """The chat model of --llm. If there is a place for sound, the model of -m speaks for it."""
+    from omnitts_cli.speech.chat_model import ChatAssistant, ChatModel
+
+    llm, speech = str(thinks.llm), Speech(model=thinks.model, voice=spoken.voice)
+    model: ChatModel
+    if llm.startswith("hf:"):
+        from omnitts_cli.speech.chat_local import LocalChat
+
+        console.detail(f"loading {llm}; what is not on this machine is downloaded first")
+        model = LocalChat(llm, context=question.context, **settings_for(machine, network))
+    else:
+        from omnitts_cli.speech.chat_server import ChatServer
+
+        model = ChatServer(llm, offline=network.offline)
+    with ExitStack() as closing:
+        tts = closing.enter_context(open_for(speech, machine, network, messages)) if stage is not None else None
+        assistant = ChatAssistant(model, tts)
+        if tts is not None:
             assistant.check_voice(spoken.voice)
         yield assistant
 
@@ -311,7 +372,7 @@ def report(answer: Answer, question: Question, stage: Stage | None = None, **mor
         stopped=answer.stopped,
         tokens_in=answer.prompt_tokens,
         tokens_cached=answer.cached_tokens,
-        tokens_out=len(answer.tokens),
+        tokens_out=answer.tokens_out,
         ttft_ms=None if answer.first_s is None else round(answer.first_s * 1000, 3),
         wall_ms=round(answer.wall_s * 1000, 3),
         tokens_per_s=None if rate is None else round(rate, 1),
@@ -320,9 +381,8 @@ def report(answer: Answer, question: Question, stage: Stage | None = None, **mor
         **more,
     )
     if answer.stopped == "limit":
-        console.warning(
-            f"the answer was cut after {len(answer.tokens)} tokens", hint=f"--max-tokens {2 * len(answer.tokens)}"
-        )
+        count = answer.tokens_out or question.max_tokens or 0
+        console.warning(f"the answer was cut after {count} tokens", hint=f"--max-tokens {2 * count}")
     for notice in answer.notices:
         console.notice(notice)
     if question.stats:
@@ -330,14 +390,15 @@ def report(answer: Answer, question: Question, stage: Stage | None = None, **mor
         first = "" if answer.first_s is None else f", first after {answer.first_s * 1000:.0f} ms"
         speed = "" if rate is None else f", {rate:.1f} tokens/s"
         drawn = f", seed {answer.seed}" if question.temperature or clip else ""
-        console.note(f"{answer.prompt_tokens} tokens in{cached}, {len(answer.tokens)} out{first}{speed}{drawn}")
+        shown = ["?" if one is None else one for one in (answer.prompt_tokens, answer.tokens_out)]
+        console.note(f"{shown[0]} tokens in{cached}, {shown[1]} out{first}{speed}{drawn}")
     if question.stats and clip is not None and answer.first_sound_s is not None:
         sound = f"{clip.seconds:.1f} s of speech, first sound after {answer.first_sound_s * 1000:.0f} ms"
         console.note(f"{sound}, RTF {answer.rtf:.3f}")
 
 
 def answer_lines(
-    assistant: Assistant,
+    assistant: Answers,
     questions: list[str],
     system: str | None,
     question: Question,
@@ -371,7 +432,7 @@ def answer_lines(
 
 
 def submitted(
-    assistant: Assistant,
+    assistant: Answers,
     words: str,
     system: str | None,
     question: Question,

@@ -179,7 +179,7 @@ SPEECH = (
     Command(
         "ask",
         "cli.ask:ask",
-        """Ask Qwen3-Omni a question; it answers in text or speech.
+        """Ask a language model a question; it answers in text or speech.
 
         \b
         omnitts ask "Why is the sky blue?" --play
@@ -188,6 +188,7 @@ SPEECH = (
         omnitts ask --audio question.wav
         omnitts ask --chat talk.jsonl "And at night?"
         omnitts ask --lines < questions.txt
+        omnitts ask --llm hf:Qwen/Qwen3-0.6B "Why is the sky blue?" --play
         omnitts ask                                a conversation, at a terminal
         """,
         (words_of("Your question"),),
@@ -246,8 +247,8 @@ SPEECH = (
         omnitts serve --wyoming 127.0.0.1:10200    also for Home Assistant
         curl localhost:8000/v1/audio/speech -H 'Content-Type: application/json' \\
              -d '{"input": "Hello"}' -o hello.mp3
-        """,
         omnitts serve --print-unit user > ~/.config/systemd/user/omnitts.service
+        """,
         (
             Option("print_unit", "--print-unit", "Print a file of systemd instead.", "user|socket|system"),
             Option("print_compose", "--print-compose", "Print compose.yaml, for containers, instead."),
@@ -548,8 +549,8 @@ TOPICS = (
     "batch",
     "serve",
     "doors",
-    "security",
     "programs",
+    "security",
     "fleet",
     "settings",
     "models",
@@ -587,11 +588,11 @@ HELP = (
         omnitts help                 list the topics
         omnitts help voices          a page
         omnitts help say             the options of a command
-        """,
         omnitts help --man ~/.local/share/man
+        """,
         (
-            Argument(
             Option("man", "--man", "Write manual pages for man into this folder.", "DIR"),
+            Argument(
                 "words", "[TOPIC|COMMAND]", "A page, or a command.", many=True, required=False, complete="topic_names"
             ),
         ),

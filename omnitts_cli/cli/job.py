@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,8 @@ from omnitts_cli.speech import tts
 from omnitts_cli.speech.script import Fed, Script
 from omnitts_cli.speech.speaking import Stream
 from omnitts_cli.speech.tts import TTS
-from omnitts_cli.speech.voices import Voice
+from omnitts_cli.speech.voice_files import model_of
+from omnitts_cli.speech.voices import Voice, saved_voice
 from omnitts_cli.terminal.console import console
 from omnitts_cli.terminal.keys import pressed
 from omnitts_cli.terminal.progress import Progress, style, ticking
@@ -324,6 +325,22 @@ def of_server(via: str, model: str | None, variant: str, machine: Machine, netwo
     if served is not None:
         console.detail(f"speaking through {served.via}")
     return served
+
+
+def model_for(speech: Speech) -> tuple[str | None, str]:
+    """The model and the variant for a voice: a saved voice selects its own."""
+    saved = saved_voice(speech.voice)
+    model = speech.model or (model_of(saved.about, saved.name) if saved else None)
+    return model, "base" if saved else "custom_voice"
+
+
+def open_for(
+    speech: Speech, machine: Machine, network: Network, messages: Messages, via: str = "off"
+) -> AbstractContextManager[TTS]:
+    """The model of a voice, as `say` opens it."""
+    model, variant = model_for(speech)
+    served = of_server(via, model, variant, machine, network)
+    return served or opened_model(model, variant, machine, network, messages)
 
 
 def settings_for(machine: Machine, network: Network) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from omnitts_cli.cli import sound_out
-from omnitts_cli.cli.speechd import open_for
+from omnitts_cli.cli.job import open_for
 from omnitts_cli.errors import UsageError
 from omnitts_cli.settings.commands import Hosted
 from omnitts_cli.settings.table import Intent, Machine, Messages, Network, Speech

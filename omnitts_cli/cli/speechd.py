@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnitts_cli import files
-from omnitts_cli.cli.job import of_server, opened_model
+from omnitts_cli.cli.job import open_for
 from omnitts_cli.errors import OutputError, UsageError
 from omnitts_cli.settings.table import Intent, Machine, Messages, Network, Speech
 from omnitts_cli.terminal.console import console
@@ -52,18 +52,6 @@ def speechd(
             return tts
 
         Module(load, speech, sys.stdin.buffer, console.stdout.file, console.warning).run()
-
-
-def open_for(speech: Speech, machine: Machine, network: Network, messages: Messages, via: str = "off"):  # type: ignore[no-untyped-def]
-    """The model of a voice, as `say` opens it: a saved voice selects its own."""
-    from omnitts_cli.speech.voice_files import model_of
-    from omnitts_cli.speech.voices import saved_voice
-
-    saved = saved_voice(speech.voice)
-    model = speech.model or (model_of(saved.about, saved.name) if saved else None)
-    variant = "base" if saved else "custom_voice"
-    served = of_server(via, model, variant, machine, network)
-    return served or opened_model(model, variant, machine, network, messages)
 
 
 def module_path() -> Path:

@@ -189,13 +189,20 @@ class Thinks:
         for_voice(
             "-m --model",
             TEXT,
-            "omni, a folder, or hf:ORG/REPO.",
+            "omni, a folder, or hf:ORG/REPO; with --llm, the model that speaks.",
             "NAME|DIR",
-            shown="omni",
+            shown="omni; with --llm tiny",
             main=True,
             complete="models",
         ),
     ] = None
+    llm: Annotated[
+        str | None,
+        for_voice(
+            "--llm", TEXT, "Another chat model that answers.",
+            "hf:ORG/REPO|URL", main=True,
+        ),
+    ] = None  # fmt: skip
 
 
 MODES = ("voice", "clone", "design")

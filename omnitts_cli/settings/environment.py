@@ -14,12 +14,16 @@ EMBEDDED = "tiny"
 API_KEY = "OMNITTS_API_KEY"
 """The key of a server, for `--via URL`, `bench --url` and `serve`."""
 
+LLM_KEY = "OMNITTS_LLM_KEY"
+"""The key of the server of `ask --llm URL`."""
+
 TRUSTED_HUB = "OMNITTS_TRUSTED_HUB"
 """A host besides the Hub itself that gets the user's token for the Hub: that of a mirror with private models."""
 
 # Other variables that we or our libraries use; `omnitts config show` lists them.
 FOREIGN = (
     API_KEY,
+    LLM_KEY,
     "HF_HOME",
     "HF_ENDPOINT",
     "HF_TOKEN",
@@ -35,13 +39,14 @@ FOREIGN = (
     "CUDA_VISIBLE_DEVICES",
     "ASCEND_RT_VISIBLE_DEVICES",
 )
-SECRET = ("HF_TOKEN", API_KEY)
+SECRET = ("HF_TOKEN", API_KEY, LLM_KEY)
 NATIVE = "OMNITTS_NATIVE"
 """0 disables the compiled CPU library, for comparisons."""
 COMPLETING = "_OMNITTS_COMPLETE"
 """Set by the scripts of `omnitts completion` when a shell asks."""
-SWITCHES = ("config", "native", "api_key", "trusted_hub")
-"""Variables of ours that are not options: OMNITTS_CONFIG, OMNITTS_NATIVE, OMNITTS_API_KEY, OMNITTS_TRUSTED_HUB."""
+SWITCHES = ("config", "native", "api_key", "llm_key", "trusted_hub")
+"""Variables of ours that are not options: OMNITTS_CONFIG, OMNITTS_NATIVE, OMNITTS_API_KEY, OMNITTS_LLM_KEY,
+OMNITTS_TRUSTED_HUB."""
 
 
 def variable(name: str) -> str | None:

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any, BinaryIO, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self
 
 from omnitts_cli.audio.read import read_sound
 from omnitts_cli.errors import InputError, UsageError
@@ -26,6 +26,34 @@ MOST_TOKENS = 1024
 LONGEST_S = 600.0  # of one recording
 
 __all__ = ["Assistant", "Conversation", "load_assistant"]
+
+
+class Answers(Protocol):
+    """What answers questions: an Assistant, or a ChatAssistant with a model that is not ours."""
+
+    @property
+    def voices(self) -> tuple[str, ...]:
+        """Returns the names of the voices; none if it does not speak."""
+
+    @property
+    def sample_rate(self) -> int:
+        """Returns the sample rate of its speech."""
+
+    @property
+    def spoken_style(self) -> str:
+        """Returns the system prompt for answers that are spoken, unless another one is given."""
+
+    def check_voice(self, voice: str | Voice | None) -> None:
+        """Raises an error for a voice that it does not have."""
+
+    def conversation(self, messages: Sequence[Message] = (), *, system: str | None = None) -> Conversation:
+        """Returns a conversation, which remembers its questions and answers."""
+
+    def reply(self, messages: Sequence[Message], **options: Any) -> Reply:
+        """Returns the answer that follows `messages`, as it is written."""
+
+    def spoken_reply(self, messages: Sequence[Message], *, voice: str | Voice | None = None, **options: Any) -> Reply:
+        """Returns the answer that follows `messages`, as it is written and spoken."""
 
 
 def load_assistant(
@@ -217,7 +245,7 @@ class Assistant:
 class Conversation:
     """Questions and answers, all of which the next answer depends on. Only what is new is computed."""
 
-    assistant: Assistant
+    assistant: Answers
     messages: list[Message] = field(default_factory=list)
 
     def ask(self, question: str = "", *, audio: str | PathLike[str] | None = None, **options: Any) -> Answer:
@@ -229,7 +257,7 @@ class Conversation:
         """Returns the answer as it is written; `keep` remembers it."""
         return self.assistant.reply([*self.messages, *conversation(question, None, sounds)], **options)
 
-    def speak(self, question: str = "", sounds: Sequence[Sound] = (), **options: Any) -> SpokenReply:
+    def speak(self, question: str = "", sounds: Sequence[Sound] = (), **options: Any) -> Reply:
         """Returns the answer as it is written and spoken; `keep` remembers it."""
         return self.assistant.spoken_reply([*self.messages, *conversation(question, None, sounds)], **options)
 

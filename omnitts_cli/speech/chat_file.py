@@ -21,11 +21,14 @@ ROLES = ("system", "user", "assistant")
 
 @dataclass
 class ChatFile:
-    """`system`: a prompt that is not in the file yet; it is written before the first question."""
+    """`system`: a prompt that is not in the file yet; it is written before the first question. `ids`: whether the file
+    gets the tokens of answers, which only the model that wrote them can read.
+    """
 
     path: Path
     messages: list[Message] = field(default_factory=list)
     system: str | None = None
+    ids: bool = True
 
     @staticmethod
     def open(path: Path) -> ChatFile:
@@ -52,7 +55,7 @@ class ChatFile:
         """Writes a question and its answer at the end of the file, both or neither."""
         turns: list[dict[str, Any]] = [
             {"role": "user", "content": question},
-            {"role": "assistant", "content": answer.text, "ids": list(answer.tokens)},
+            {"role": "assistant", "content": answer.text, **({"ids": list(answer.tokens)} if self.ids else {})},
         ]
         if self.system:
             turns.insert(0, {"role": "system", "content": self.system})

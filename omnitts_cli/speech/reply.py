@@ -50,7 +50,7 @@ class Answer:
     text: str
     tokens: tuple[int, ...]
     stopped: str
-    prompt_tokens: int
+    prompt_tokens: int | None  # None where it is not known
     cached_tokens: int  # of the prompt, from an earlier conversation that began alike
     seed: int
     first_s: float | None  # from the question to the first token; None for an empty answer
@@ -59,13 +59,20 @@ class Answer:
     notices: tuple[Notice, ...] = ()
     clip: Clip | None = None  # its speech; None for an answer in text only
     first_sound_s: float | None = None  # from the question to the first sample
+    count: int | None = None  # of tokens, as a server counts them
+
+    @property
+    def tokens_out(self) -> int | None:
+        """Returns how many tokens it has; None where that is not known."""
+        return self.count if self.count is not None or self.prompt_tokens is None else len(self.tokens)
 
     @property
     def tokens_per_s(self) -> float | None:
         """Returns the rate after the first token; None for fewer than two tokens."""
-        if self.first_s is None or len(self.tokens) < 2 or self.text_s <= self.first_s:
+        count = self.tokens_out or 0
+        if self.first_s is None or count < 2 or self.text_s <= self.first_s:
             return None
-        return (len(self.tokens) - 1) / (self.text_s - self.first_s)
+        return (count - 1) / (self.text_s - self.first_s)
 
     @property
     def rtf(self) -> float | None:
