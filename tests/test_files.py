@@ -21,7 +21,7 @@ OWN = {
     "devices/cpu.py", "fleet/disk.py",  # of the system
     "kernels/cpu/build.py", "kernels/cuda/nvrtc.py", "kernels/cuda/layout.py", "kernels/cuda/__init__.py",
     "weights/verify.py",  # files whose size was checked before
-    "fleet/store.py", "fleet/worker.py", "books/cache.py", "books/m4b.py",  # what this run itself has written
+    "fleet/store.py", "fleet/worker.py", "books/cache.py", "books/aac.py",  # what this run itself has written
 }  # fmt: skip
 """Who may read a whole file without a limit."""
 

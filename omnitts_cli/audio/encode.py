@@ -23,7 +23,7 @@ from omnitts_cli.errors import OutputError, UsageError
 
 FormatName = Literal["wav", "raw", "flac", "mp3", "opus", "ogg", "m4a"]
 M4A: FormatName = "m4a"
-"""AAC, which ffmpeg writes (`books/m4b.py`); for single files only."""
+"""AAC, which PyAV or ffmpeg writes (`books/m4b.py`); for single files only."""
 FORMATS: tuple[FormatName, ...] = tuple(name for name in get_args(FormatName) if name != M4A)
 
 SUFFIXES: dict[str, FormatName] = {
@@ -38,6 +38,11 @@ OPUS_RATES = (8_000, 12_000, 16_000, 24_000, 48_000)
 AAC_RATES = (8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000, 64_000, 88_200, 96_000)
 MP3_RATES = (8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
 LOWEST_OUTPUT_RATE, HIGHEST_OUTPUT_RATE = 8_000, 192_000
+
+BITRATES: tuple[FormatName, ...] = ("mp3", "opus", M4A)
+QUALITIES: tuple[FormatName, ...] = ("mp3", "opus", "ogg")
+OPUS_LEAST, OPUS_RANGE = 6, 250  # kilobits a second at the levels 1 and 0 of libsndfile, for one channel
+BEST = 10.0
 
 CODECS: dict[str, tuple[str, str]] = {  # libsndfile's names
     "mp3": ("MP3", "MPEG_LAYER_III"),
@@ -57,6 +62,8 @@ class SoundFormat:
     name: FormatName = "wav"
     rate: int = 24_000
     subtype: Subtype = "pcm16"
+    bitrate: int | None = None  # kilobits a second, of mp3, opus and m4a; None for the encoder's own
+    quality: float | None = None  # 0 to 10, of mp3, opus and ogg
     notices: tuple[str, ...] = ()
 
     @property
@@ -71,9 +78,11 @@ def choose_format(
     model_rate: int = 24_000,
     rate: int | None = None,
     subtype: str | None = None,
+    bitrate: int | None = None,
+    quality: float | None = None,
     m4a: bool = False,
 ) -> SoundFormat:
-    """The format for `-o target -F name --sample-rate rate --subtype subtype`; contradictions are UsageErrors.
+    """The format for `-o target -F name --sample-rate rate --subtype subtype ...`; contradictions are UsageErrors.
 
     `m4a`: whether that is one of the formats here.
     """
@@ -89,6 +98,7 @@ def choose_format(
     if not LOWEST_OUTPUT_RATE <= wanted <= HIGHEST_OUTPUT_RATE:
         raise UsageError(f"--sample-rate {wanted} is outside {LOWEST_OUTPUT_RATE}-{HIGHEST_OUTPUT_RATE} Hz")
     possible = possible_rate(chosen, wanted)
+    refuse_loss(chosen, possible, bitrate, quality)
     notices: tuple[str, ...] = ()
     if possible != wanted:
         notices += (f"{chosen} does not support {wanted} Hz; writing {possible} Hz",)
@@ -97,7 +107,30 @@ def choose_format(
         notices += (f"unknown suffix {suffix}; {target} is written as {chosen} (choose with -F)",)
     if suffix := other_suffix(target, chosen):
         notices += (f"{target} is written as {chosen}, although its suffix is {suffix}",)
-    return SoundFormat(chosen, possible, subtype or "pcm16", notices)  # type: ignore[arg-type]
+    return SoundFormat(chosen, possible, subtype or "pcm16", bitrate, quality, notices)  # type: ignore[arg-type]
+
+
+def refuse_loss(name: FormatName, rate: int, bitrate: int | None, quality: float | None) -> None:
+    """UsageError for a bitrate or a quality that the format does not have."""
+    if bitrate is not None and quality is not None:
+        raise UsageError("use one of --bitrate and --quality", hint="leave one of them out")
+    for option, value, fitting in (("--bitrate", bitrate, BITRATES), ("--quality", quality, QUALITIES)):
+        if value is not None and name not in fitting:
+            raise UsageError(f"{option} is for {', '.join(fitting)}, not for {name}", hint=f"-F {fitting[0]}")
+    if bitrate is not None:
+        lowest, highest = bitrates(name, rate)
+        if not lowest <= bitrate <= highest:
+            raise UsageError(
+                f"--bitrate {bitrate} is outside {lowest}-{highest} for {name} at {rate} Hz",
+                hint=f"--bitrate {min(max(bitrate, lowest), highest)}",
+            )
+
+
+def bitrates(name: str, rate: int) -> tuple[int, int]:
+    """The lowest and the highest bitrate of a format, in kilobits a second."""
+    if name != "mp3":
+        return (8, 250)
+    return (32, 320) if rate >= 32_000 else (8, 160) if rate >= 16_000 else (8, 64)
 
 
 def refuse_folder(target: str) -> None:
@@ -183,7 +216,7 @@ class LibraryEncoder:
         self.outlet, self.block = outlet, max(1, int(form.rate * BLOCK_S))
         try:
             self._file: Any = soundfile.SoundFile(
-                outlet, "w", samplerate=form.rate, channels=1, subtype=subtype, format=library
+                outlet, "w", samplerate=form.rate, channels=1, subtype=subtype, format=library, **loss(form)
             )
         except soundfile.LibsndfileError as error:
             outlet.check()
@@ -217,6 +250,22 @@ class LibraryEncoder:
     def close(self) -> None:
         self._file.close()
         self.outlet.check()
+
+
+def loss(form: SoundFormat) -> dict[str, Any]:
+    """A bitrate or a quality in libsndfile's terms, in which level 0 is the best and 1 the worst."""
+    if form.quality is not None:
+        level = 1 - form.quality / BEST
+        if form.name == "mp3":  # libsndfile refuses its level 1
+            return {"compression_level": min(level, 0.99), "bitrate_mode": "VARIABLE"}
+        return {"compression_level": level}
+    if form.bitrate is None:
+        return {}
+    if form.name == "opus":
+        return {"compression_level": 1 - (form.bitrate - OPUS_LEAST) / OPUS_RANGE}
+    lowest, highest = bitrates(form.name, form.rate)
+    level = (highest - form.bitrate - 0.25) / (highest - lowest)  # it is rounded down again
+    return {"compression_level": min(max(level, 0.0), 1.0), "bitrate_mode": "CONSTANT"}
 
 
 def open_encoder(outlet: Outlet, form: SoundFormat) -> Encoder:

@@ -1,4 +1,4 @@
-"""Formats that libsndfile cannot read, through the person's own ffmpeg: m4a, aac, ac3, wma, film sound."""
+"""Formats that libsndfile cannot read, through PyAV or the user's own ffmpeg: m4a, aac, ac3, wma, film sound."""
 
 from __future__ import annotations
 
@@ -6,9 +6,23 @@ import shutil
 import subprocess
 from typing import BinaryIO
 
+from omnitts_cli.audio import pyav
 from omnitts_cli.errors import InputError
 
 TIMEOUT_S = 60
+
+
+def read(path: str | None, data: BinaryIO, name: str, kind: str, until_s: float) -> bytes:
+    """The first `until_s` seconds as a WAV file, through PyAV if it is installed."""
+    if not pyav.present():
+        return through_ffmpeg(path, data, name, kind, until_s)
+    try:
+        return pyav.decoded(data, until_s, TIMEOUT_S)
+    except pyav.Failed as error:
+        raise InputError(
+            f"reference clip {name} ({kind}) could not be read", cause=str(error),
+            hint="convert the clip to wav or flac",
+        ) from None  # fmt: skip
 
 
 def through_ffmpeg(path: str | None, data: BinaryIO, name: str, kind: str, until_s: float) -> bytes:
@@ -16,8 +30,8 @@ def through_ffmpeg(path: str | None, data: BinaryIO, name: str, kind: str, until
     program = shutil.which("ffmpeg")
     if program is None:
         raise InputError(
-            f"reference clip {name} is {kind}; reading it needs ffmpeg, which is not installed",
-            hint="install ffmpeg, or convert the clip to wav or flac",
+            f"reference clip {name} is {kind}; reading it needs ffmpeg or PyAV, and neither is installed",
+            hint=f"{pyav.INSTALL}   or install ffmpeg, or convert the clip to wav or flac",
         )
     source, protocols = ("pipe:0", "pipe") if path is None else (f"file:{path}", "file,pipe")
     command = [program, "-v", "error", "-nostdin", "-protocol_whitelist", protocols, "-i", source]

@@ -13,8 +13,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from omnitts_cli.audio import magic, mp3head, oggend, wavehead
-from omnitts_cli.audio.foreign import through_ffmpeg
+from omnitts_cli.audio import foreign, magic, mp3head, oggend, wavehead
 from omnitts_cli.audio.handle import Handle
 from omnitts_cli.audio.mono import to_mono
 from omnitts_cli.audio.pcm import clipped_share
@@ -209,7 +208,7 @@ def open_decoder(file: BinaryIO, path: str | None, name: str, until_s: float) ->
     kind = magic.kind_of(head)
     file.seek(0)
     if kind in magic.NEEDS_FFMPEG or (kind == "mp3" and not mp3head.length_is_known(file)):
-        return open_foreign(through_ffmpeg(path, file, name, kind, until_s), name, until_s)
+        return open_foreign(foreign.read(path, file, name, kind, until_s), name, until_s)
     if " " in kind or kind == "text":
         raise InputError(
             f"reference clip {name} is not audio: it looks like {kind}", hint="wav, flac, mp3, ogg and opus can be read"
@@ -231,7 +230,7 @@ def open_ogg(file: BinaryIO, name: str) -> Opened:
 
 
 def open_foreign(data: bytes, name: str, until_s: float) -> Opened:
-    """What ffmpeg decoded. Where it stopped at the limit, the length of the whole is not known."""
+    """What PyAV or ffmpeg decoded. Where it stopped at the limit, the length of the whole is not known."""
     opened = open_wav(io.BytesIO(data), name)
     opened.notices.clear()  # ffmpeg wrote to a pipe; the clip itself did not
     if opened.frames is not None and opened.frames >= int((until_s - 0.1) * opened.rate):

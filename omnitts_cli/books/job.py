@@ -22,7 +22,7 @@ from omnitts_cli.audio.pcm import silence
 from omnitts_cli.audio.resample import resample
 from omnitts_cli.books.cache import Cache, Spoken
 from omnitts_cli.books.cast import Cast, Member
-from omnitts_cli.books.m4b import Mark
+from omnitts_cli.books.marks import Mark
 from omnitts_cli.books.speaker import SAMPLE, UnitSpeaker
 from omnitts_cli.books.units import Unit, key_of, units_of
 from omnitts_cli.errors import InputError, Notice, OmniError

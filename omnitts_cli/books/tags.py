@@ -15,7 +15,7 @@ from omnitts_cli.audio.encode import SoundFormat
 from omnitts_cli.audio.outlet import Outlet
 from omnitts_cli.audio.sinks import FileSink
 from omnitts_cli.audio.target import open_target
-from omnitts_cli.books.m4b import Mark, Marks
+from omnitts_cli.books.marks import Mark, Marks
 
 COPY = 1 << 20
 CRC_POLYNOMIAL = 0x04C11DB7

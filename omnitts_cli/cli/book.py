@@ -15,7 +15,8 @@ from omnitts_cli.books.cache import Cache, default_folder
 from omnitts_cli.books.cast import Cast, read_cast
 from omnitts_cli.books.job import Chapter, Pace, Result
 from omnitts_cli.books.job import Job as BookJob
-from omnitts_cli.books.m4b import SUFFIX, M4aSink, M4bSink, Marks, chapter_rows, read_cover
+from omnitts_cli.books.m4b import SUFFIX, M4aSink, M4bSink, chapter_rows, read_cover
+from omnitts_cli.books.marks import Marks
 from omnitts_cli.books.reader import chosen, read_book
 from omnitts_cli.books.tags import TAGGERS, TaggedSink
 from omnitts_cli.cli import length, sound_out
@@ -268,7 +269,7 @@ class ChapterFiles:
     def _open(self, path: Path, marks: Marks) -> None:
         clobber = self._output.no_clobber
         if self.form.name == "m4a":
-            self._sink = M4aSink(path, self._rate, self.form.rate, marks, no_clobber=clobber)
+            self._sink = M4aSink(path, self._rate, self.form, marks, no_clobber=clobber)
         elif self.form.name in TAGGERS:
             self._sink = TaggedSink(path, self.form, self._rate, marks, no_clobber=clobber)
         else:

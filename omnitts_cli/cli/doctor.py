@@ -154,8 +154,10 @@ def sound_output() -> Check:
 def ffmpeg() -> Check:
     import shutil
 
-    path = shutil.which("ffmpeg")
-    return Check("ffmpeg", "ok", path or "not installed (needed for m4a and aac clips only)")
+    from omnitts_cli.audio import pyav
+
+    path = "PyAV" if pyav.present() else shutil.which("ffmpeg")
+    return Check("ffmpeg", "ok", path or "not installed, nor is PyAV (one is needed for m4a, m4b, aac and video clips)")
 
 
 def cpu_library() -> Check:

@@ -198,13 +198,14 @@ def file_sink(path: Path, form: SoundFormat, rate: int, *, no_clobber: bool) -> 
         return FileSink(path, form, rate, no_clobber=no_clobber)
     from omnitts_cli.books.m4b import M4aSink
 
-    return M4aSink(path, rate, form.rate, no_clobber=no_clobber)
+    return M4aSink(path, rate, form, no_clobber=no_clobber)
 
 
 def chosen_format(output: Output, rate: int) -> SoundFormat:
     return choose_format(
-        output.output, output.format, model_rate=rate, rate=output.sample_rate, subtype=output.subtype, m4a=True
-    )
+        output.output, output.format, model_rate=rate, rate=output.sample_rate, subtype=output.subtype,
+        bitrate=output.bitrate, quality=output.quality, m4a=True,
+    )  # fmt: skip
 
 
 def named_by_us(form: SoundFormat, rate: int) -> Stage:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from omnitts_cli.audio import wav
+from omnitts_cli.audio import pyav, wav
 from omnitts_cli.audio.encode import SoundFormat, choose_format
 from omnitts_cli.audio.outlet import Outlet
 from omnitts_cli.audio.pcm import require_finite, to_bytes
@@ -28,6 +28,7 @@ MEDIA = {
     "aac": "audio/aac",
 }
 MOST_FFMPEG = 8
+AAC_BIT_RATE = 96_000
 AAC_RATES = (8000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000, 64_000, 88_200, 96_000)
 FFMPEG_BLOCK = 1 << 16
 AT_ONCE = ("-probesize", "32", "-analyzeduration", "0", "-blocksize", "1920")
@@ -97,6 +98,26 @@ class Encoded:
         return self._buffer.take()
 
 
+class LibraryAac:
+    """ADTS frames from PyAV."""
+
+    in_thread = True
+
+    def __init__(self, source: int, rate: int) -> None:
+        self.rate, self._buffer = rate, Buffer()
+        self._writer = pyav.AacWriter(self._buffer, "adts", source, rate, AAC_BIT_RATE)
+
+    def feed(self, samples: np.ndarray) -> bytes:
+        """The frames that are ready."""
+        self._writer.write(samples)
+        return self._buffer.take()
+
+    def finish(self) -> bytes:
+        """The rest."""
+        self._writer.close()
+        return self._buffer.take()
+
+
 class Aac:
     """ADTS frames from ffmpeg, one process for each answer."""
 
@@ -116,7 +137,7 @@ class Aac:
         Aac.running += 1
         pipe = asyncio.subprocess.PIPE
         command = ["ffmpeg", "-v", "error", *AT_ONCE, "-f", "f32le", "-ar", str(source), "-ac", "1", "-i", "pipe:0",
-                   "-ar", str(self.rate), "-c:a", "aac", "-b:a", "96k", "-f", "adts", "-flush_packets", "1",
+                   "-ar", str(self.rate), "-c:a", "aac", "-b:a", str(AAC_BIT_RATE), "-f", "adts", "-flush_packets", "1",
                    "pipe:1"]  # fmt: skip
         try:
             self._process = await asyncio.create_subprocess_exec(
@@ -186,12 +207,17 @@ class Encoding:
         self.rate = chosen.rate
         self._aac: Aac | None = None
         self._form = form
-        if form == "aac":
+        self._encoder: Raw | Encoded | LibraryAac
+        if form == "aac" and pyav.present():
+            self._encoder = LibraryAac(model_rate, chosen.rate)
+        elif form == "aac":
             if shutil.which("ffmpeg") is None:
-                raise invalid("response_format", "aac needs ffmpeg on the server", "mp3, opus, flac, wav or pcm")
+                raise invalid(
+                    "response_format", "aac needs ffmpeg or PyAV on the server", "mp3, opus, flac, wav or pcm"
+                )
             self._aac = Aac(chosen.rate)
         elif form in ("pcm", "pcm_f32"):
-            self._encoder: Raw | Encoded = Raw(form, model_rate, chosen.rate)
+            self._encoder = Raw(form, model_rate, chosen.rate)
         else:
             self._encoder = Encoded(chosen, model_rate)
 

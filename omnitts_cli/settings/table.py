@@ -362,6 +362,20 @@ class Output:
             "--subtype", one_of("pcm16", "pcm24", "float"), "Sample format of wav and flac.", preset=True, project=True
         ),
     ] = "pcm16"
+    bitrate: Annotated[
+        int | None,
+        for_output(
+            "--bitrate", whole(8, 320), "Kilobits a second of mp3, opus and m4a.", "N", shown="usual for speech",
+            preset=True, project=True,
+        ),
+    ] = None  # fmt: skip
+    quality: Annotated[
+        float | None,
+        for_output(
+            "--quality", number(0, 10), "Quality of mp3, ogg and opus, 10 is best; the bitrate varies.", "X",
+            shown="the encoder's own", preset=True, project=True,
+        ),
+    ] = None  # fmt: skip
     play: Annotated[bool | None, for_output("--play/--no-play -p", SWITCH, "Play while generating.", main=True)] = None
     audio_device: Annotated[
         str | None,

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -219,6 +220,7 @@ HOUR = """
 import resource, sys
 import numpy as np
 from pathlib import Path
+from typing import Any
 from omnitts_cli.audio.encode import choose_format
 from omnitts_cli.audio.sinks import FileSink
 path, name, hours = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
@@ -289,3 +291,38 @@ def test_libsndfile_is_imported_only_for_what_needs_it() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("name", "rate", "bitrate"),
+    [("mp3", 24_000, 32), ("mp3", 24_000, 96), ("mp3", 44_100, 192), ("opus", 24_000, 16), ("opus", 24_000, 64)],
+)
+def test_a_file_has_the_bitrate_that_was_asked_for(name: str, rate: int, bitrate: int) -> None:
+    assert kilobits(choose_format(None, name, rate=rate, bitrate=bitrate)) == pytest.approx(bitrate, rel=0.25)
+
+
+@pytest.mark.parametrize("name", ["mp3", "opus", "ogg"])
+def test_a_higher_quality_takes_more_bits(name: str) -> None:
+    sizes = [kilobits(choose_format(None, name, quality=quality)) for quality in (0.0, 5.0, 10.0)]
+    assert sizes[0] < 0.8 * sizes[1] and sizes[1] < 0.8 * sizes[2]
+
+
+def kilobits(form: SoundFormat, seconds: int = 4) -> float:
+    """A second of noise in this format."""
+    file = io.BytesIO()
+    noise = np.random.default_rng(0).standard_normal(form.rate * seconds).astype(np.float32) * 0.1
+    encoder = open_encoder(Outlet(file, "x"), form)
+    encoder.write(noise)
+    encoder.close()
+    return len(file.getvalue()) * 8 / 1000 / seconds
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"name": "wav", "bitrate": 96}, {"name": "ogg", "bitrate": 96}, {"name": "flac", "quality": 5.0},
+     {"name": "mp3", "rate": 8000, "bitrate": 96}, {"name": "mp3", "bitrate": 96, "quality": 5.0}],
+)  # fmt: skip
+def test_a_bitrate_that_a_format_does_not_have_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(UsageError) as found:
+        choose_format(None, given.pop("name"), **given)
+    assert found.value.hint

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from sounds import Clip, speech
 
-from omnitts_cli.audio import read, wav
+from omnitts_cli.audio import pyav, read, wav
 from omnitts_cli.audio.read import duration, read_clip
 from omnitts_cli.errors import InputError
 
@@ -293,7 +293,8 @@ def test_m4a_without_ffmpeg_names_the_missing_program(tmp_path: Path, monkeypatc
     path = tmp_path / "a.m4a"
     path.write_bytes(b"\0\0\0\x20ftypM4A " + bytes(100))
     monkeypatch.setenv("PATH", str(tmp_path))
-    refused(path, "needs ffmpeg, which is not installed")
+    monkeypatch.setattr(pyav, "present", lambda: False)
+    refused(path, "needs ffmpeg or PyAV")
 
 
 def test_a_damaged_m4a(tmp_path: Path) -> None:
@@ -301,7 +302,7 @@ def test_a_damaged_m4a(tmp_path: Path) -> None:
         pytest.skip("ffmpeg is not installed")
     path = tmp_path / "a.m4a"
     path.write_bytes(b"\0\0\0\x20ftypM4A " + bytes(100))
-    refused(path, "could not be read by ffmpeg")
+    refused(path, "could not be read")
 
 
 # -- 16-18: lengths

@@ -20,6 +20,7 @@ from command import Done, Omnitts, Started, interrupted_in
 from patience import LONG_S, eventually
 from sounds import speech
 
+from omnitts_cli.audio import pyav
 from omnitts_cli.books.cache import Cache
 from omnitts_cli.books.speaker import PATIENCE_S, SAMPLE, UnitSpeaker
 from omnitts_cli.engine.engine import Engine, News
@@ -495,6 +496,7 @@ def refused(omnitts: Omnitts, code: int, *arguments: str) -> Done:
 
 def test_no_ffmpeg(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(pyav, "present", lambda: False)
     done = refused(omnitts, 5, "-f", book(), "-o", "b.m4b")
     assert "b.m4b needs ffmpeg" in done.err and "apt install ffmpeg" in done.err and "-o b.opus" in done.err
 
@@ -523,3 +525,18 @@ def test_errors_before_work(omnitts: Omnitts, arguments: list[str], code: int, m
     book()
     Path("bad.epub").write_bytes(b"PK\3\4 not really")
     assert message in refused(omnitts, code, *arguments).err
+
+
+def test_an_audiobook_through_pyav(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without ffmpeg: chapters, tags and cover, read back."""
+    av = pytest.importorskip("av")
+    monkeypatch.setenv("PATH", "")
+    Path("c.png").write_bytes(PNG)
+    result = made(omnitts, "-f", small_book(), "-o", "book.m4b", "--cover", "c.png")
+    with av.open("book.m4b") as found:
+        chapters = [(one["metadata"]["title"], float(one["start"] * one["time_base"])) for one in found.chapters()]
+        assert chapters == [(one["title"], pytest.approx(one["start"], abs=0.001)) for one in result["chapters"]]
+        assert found.metadata["title"] == "The Title" and found.streams.video[0].codec_context.name == "png"
+        assert found.streams.audio[0].codec_context.name == "aac"
+    assert sorted(os.listdir()) == ["book.epub", "book.m4b", "c.png", "work"]
+    assert omnitts("say", *TOY, "-o", "a.m4a", "Hello there.").code == 0 and Path("a.m4a").stat().st_size > 500

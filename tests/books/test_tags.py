@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from books import PNG, probe
 
-from omnitts_cli.books.m4b import Mark, Marks
+from omnitts_cli.books.marks import Mark, Marks
 from omnitts_cli.books.tags import TAGGERS
 
 soundfile = pytest.importorskip("soundfile")

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from patience import LONG_S
 
-from omnitts_cli.server.encode import Aac
+from omnitts_cli.audio import pyav
+from omnitts_cli.server.encode import Aac, Encoding
+from omnitts_cli.server.problems import Problem
 
 
 @pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="needs ffmpeg")
@@ -30,3 +32,24 @@ def test_aac_begins_before_a_second_of_sound_is_there() -> None:
             await encoder.close()
 
     assert asyncio.run(begun()) > 0
+
+
+def test_aac_through_pyav(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("av")
+    monkeypatch.setenv("PATH", "")
+
+    async def encoded() -> tuple[bytes, bytes]:
+        encoding = Encoding("aac", 24_000, None)
+        await encoding.start()
+        first = await encoding.feed(np.full(7200, 0.1, np.float32))
+        return first, await encoding.finish()
+
+    first, rest = asyncio.run(encoded())
+    assert first[:2] == b"\xff\xf1" and rest
+
+
+def test_aac_without_either_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(pyav, "present", lambda: False)
+    with pytest.raises(Problem):
+        Encoding("aac", 24_000, None)
