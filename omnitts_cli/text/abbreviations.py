@@ -4,7 +4,7 @@
 only before a word that often begins a sentence. `starters` are those words. `closing` end one before any capital
 letter, but for the words in `zones`. `suffixes` are titles that may also stand behind a name: then they are
 `common`, and `orders` are verbs that begin a sentence behind them. `short` do not end one before a small letter or a
-digit: they are written inside sentences.
+digit: they are written inside sentences. `also_words` are those of them that are said as they stand too.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import KW_ONLY, dataclass, fields
 from functools import cache, cached_property
 from typing import Any
 
-from omnitts_cli.text.short_english import SHORT_ENGLISH
+from omnitts_cli.text.short_english import ALSO_WORDS, SHORT_ENGLISH
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,7 @@ class Rules:
     suffixes: frozenset[str] = frozenset()
     orders: frozenset[str] = frozenset()
     short: frozenset[str] = frozenset()
+    also_words: frozenset[str] = frozenset()
     _: KW_ONLY
     ordinals: bool = False  # `3. Mai`: a full stop after a number makes it an ordinal
 
@@ -53,12 +54,14 @@ ENGLISH = rules(
     "Mr Mrs Ms Mx Dr Prof Rev Fr Hon Pres Gov Gen Col Maj Capt Cpt Cmdr Lt Sgt Sr Sra St Ste Mt Ft Sen Rep Supt Insp "
     "nr Bd Messrs Mme Mlle e.g i.e viz cf al ca approx vs v resp esp incl dept attn adj pvt cpl adm det",
     "No Nos N° Nº Art Ch Chap Fig Figs Sec Sect Vol Vols p pp para pt Eq Eqs Ex Exh Nr App Tab Rm Apt Ste cl ser thm "
-    "op ep ext div suppl sched wk gr fl ln rte rt hwy bldg vv ps jct plat col cols ref refs",
+    "op ep ext div suppl sched wk gr fl ln rte rt hwy bldg vv ps jct plat col cols ref refs s ss pg pgs ck chk mm exp "
+    "hep err per cts exod lev deut josh judg chron neh eccl isa jer ezek hos zech matt rom cor gal phil thess heb "
+    "jas ser",
     "etc Inc Ltd Corp Co Bros Jr Sr Esq Ph.D M.D B.A M.A B.Sc M.Sc LL.B D.C U.S U.S.A U.K U.N E.U a.m p.m A.D B.C "
     "Ave Blvd Rd Hwy Sq Bldg Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec Mon Tue Tues Wed Thu Thur Thurs Fri "
     "Sat Sun ed eds repr trans est min max avg misc temp tel ext dist univ assn pub exh conf arr dep sched acct mgr "
     "asst weds alt Cal Civ Crim Stat Supp Ala Ariz Calif Colo Conn Fla Ill Mass Mich Minn Mont Nebr Nev Okla Penn "
-    "Tenn Tex Wis Wyo N.Y N.J N.H N.C S.C N.M N.D S.D R.I W.Va",
+    "Tenn Tex Wis Wyo Pub N.Y N.J N.H N.C S.C N.M N.D S.D R.I W.Va",
     "A An The He She It We They You I His Her Its Our Their My Your This That These Those There Here In On At As By "
     "For From If When While Where What Who Why How But And Or So Then Now However Although After Before Since "
     "Because Yes No Is Are Was Were Do Does Did Can Could Will Would Should Let Please Not One Some Many Most All "
@@ -72,7 +75,8 @@ ENGLISH = rules(
     "Drive Cross Follow Ring",
     "alt arr dep eff plat pop dist bal amt oz lb lbs tsp tbsp qt qts gal fl pk pt mi yd yds min mins sec secs cu sq "
     "incl "
-    "excl asst rev req lit reg " + " ".join(SHORT_ENGLISH),
+    "excl exp lv cir def ref refs sch sched dep arr asst rev req lit reg " + " ".join(SHORT_ENGLISH),
+    "ref refs def exp per " + " ".join(ALSO_WORDS),
 )
 GERMAN = rules(
     "Dr Prof Hr Hrn Fr Frl Dipl Ing Mag St Hl z.B d.h u.a u.U o.ä o.a s.o s.u v.a z.T z.Z zz i.d.R i.A u.ä bzw ca "

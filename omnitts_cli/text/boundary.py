@@ -28,6 +28,10 @@ OPENING_TIME = re.compile(
 LIST_NUMBER = re.compile(r"\s*[(\[]?(?:\d{1,3}|[ivxlcIVXLC]{1,5}|[a-zA-Z])$")
 ROMAN = re.compile(r"[IVXLCDM]+(?=\W)")
 LAST_LETTERS = re.compile(r"[^\W\d_]+\Z")
+SIGNS = frozenset("@&+=<>/%#$€£")
+"""After a full stop they begin no sentence: it belongs to a short form."""
+INITIAL_OR_NUMBER = re.compile(r"[^\W\d_]\.|No\.? ?#?\d")
+COUNTED = re.compile(r"\d ?[a-z]+\Z")
 AFTER_FIGURE = re.compile(r"\d[ -]?(?:in|c|t|T|g|l|L|m|h|d)\Z")
 NO_VOWEL = re.compile("[b-df-hj-np-tv-xz]{2,5}")
 EXCLAIMED = frozenset("hmm mm shh psst brr thx pls brb ttyl tbh smh rn btw tmrw".split())
@@ -43,7 +47,7 @@ def ends_sentence(before: str, stops: str, closers: str, adjacent: bool, after: 
         return not (adjacent and closers and HIRAGANA.match(following))
     if adjacent:
         return bool(CJK.match(following)) and bool(CJK.search(before[-2:]))
-    if following and following in ",;:、，；：":
+    if following and following in ",;:&、，；：":
         return False
     if following.islower():
         return ends_before_small_letter(before, stops, closers, rules)
@@ -103,11 +107,22 @@ def of_known_word(candidates: set[str], tail: str, after: str, rules: Rules) -> 
         return not (starts_sentence(after, rules) or first_word(after).lower() in rules.orders)
     if candidates & rules.titles:
         return True
-    if candidates & rules.short and after[:1].isdigit():
+    if candidates & rules.short and goes_on(tail, after, rules):
         return True
     if candidates & rules.numbered and (after.lstrip("([#")[:1].isdigit() or ROMAN.match(after)):
         return True
     return bool(candidates & rules.common) and not starts_sentence(after, rules)
+
+
+def goes_on(tail: str, after: str, rules: Rules) -> bool:
+    """Whether a sentence goes on behind a short form: Wt. 12 oz, 3 bks. @ 25¢, Med. Ctr. Drive, mtg. Tuesday."""
+    if after[:1].isdigit() or after[:1] in SIGNS:
+        return True
+    word = LAST_LETTERS.search(tail)
+    written = word[0] if word else ""
+    if written in rules.also_words or (written.isupper() and len(written) > 2) or COUNTED.search(tail):
+        return False  # his exec. Bob, the DEPT. Bob, 10 lbs. Bob came
+    return not starts_sentence(after, rules)
 
 
 def ordinal(tail: str, after: str, rules: Rules) -> bool:
@@ -137,5 +152,5 @@ def starts_sentence(after: str, rules: Rules) -> bool:
     if not capital(after):
         return False
     word = first_word(after)
-    initial = len(word) == 1 and after.lstrip(OPENERS)[1:2] == "."
+    initial = bool(INITIAL_OR_NUMBER.match(after.lstrip(OPENERS)))
     return word.lower() in rules.starters and not initial

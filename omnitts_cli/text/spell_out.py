@@ -24,6 +24,7 @@ SIGNS = {
     "≠": "is not", "≤": "at most", "≥": "at least", "∞": "infinity", "√": "square root of", "→": "to",
     "©": "copyright", "∪": "union", "∩": "intersection", "∈": "in", "∠": "angle", "∑": "sum", "∫": "integral",
     "∂": "partial", "∴": "therefore", "⇒": "implies", "←": "from", "♯": "sharp", "♭": "flat", "★": "star",
+    "♩": "quarter note",
     "∝": "is proportional to", "−": "minus",
 }  # fmt: skip
 
@@ -34,7 +35,8 @@ FORMS = Rules((
 ))  # fmt: skip
 
 PLACES = re.compile(
-    r"(?<![A-Za-z])[A-Za-z]+|\d[\d]*|'(?=\d\d|\()| (?=[*−–—&|!=<>+:/-]|[x×] ?\d)|\.(?=\S)|:(?=[-'()DPpOo|/])|;"
+    r"(?<![A-Za-z])[A-Za-z]+|\d[\d]*|'(?=\d\d|\()| (?=[*−–—&|!=<>+:/-]|[x×] ?(?:[HWDLhwdl] )?\.?\d)|\.(?=\S)"
+    r"|:(?=[-'()DPpOo|/]|\d\d )|;"
     r"(?=[-)])|!(?==)|(?<= )!(?=[a-z(])"
     r"|\?(?=\w)|[^A-Za-z\s.,:;!?\")\]]"
 )
@@ -104,6 +106,7 @@ LONGEST_SHORT_FORM = 6
 INNER_STOP = re.compile(r"\b([A-Za-z]{2,6})\.(?= ([A-Za-z]))")
 UNREAD = re.compile(r"[^A-Za-z ,.!?'-]+")
 LOOSE_HYPHEN = re.compile(r"(?<![A-Za-z])-|-(?![A-Za-z])")
+OF_SHORT_FORM = re.compile(r" ?\. ?,")
 RUN = re.compile(r" ?[,.!?](?:[ ,.!?]*[,.!?])?")
 
 
@@ -125,10 +128,10 @@ def plain_letters(text: str) -> str:
 def plain_part(text: str) -> str:
     """The same for a part of a sentence, whose ends touch other parts."""
     text = spell_out(refuse_foreign(text)).translate(FOLDED)
-    text = INNER_STOP.sub(inner_stop, text)
+    text = INNER_STOP.sub(inner_stop, text.replace(". &", " &"))
     text = SPACED_INITIALS.sub(lambda found: found[0].replace(". ", "") + " ", text)
     text = INITIALS.sub(lambda found: initials(found, text), text)
-    text = GREEK.sub(lambda found: f" {unicodedata.name(found[0], ' ').split()[-1].lower()} ", text)
+    text = GREEK.sub(lambda found: f" {letter_name(found[0])} ", text)
     text = SIGN.sub(lambda found: f" {SIGNS[found[0]]} ", text)
     text = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
     text = LOOSE_HYPHEN.sub(" ", UNREAD.sub(" ", text))
@@ -136,12 +139,18 @@ def plain_part(text: str) -> str:
     return re.sub(r"([,.!?])(?=[A-Za-z'])", r"\1 ", text)
 
 
+def letter_name(letter: str) -> str:
+    """Of a Greek letter, in the usual spelling."""
+    return unicodedata.name(letter, " ").split()[-1].lower().replace("lamda", "lambda")
+
+
 def inner_stop(found: re.Match[str]) -> str:
     """A full stop before a small letter ends no sentence; that of a short form is not even a pause."""
     word, known = found[1].lower(), rules_for("en")
     if found[2].isupper():
         after = found.string[found.end() + 1 : found.end() + 24]
-        return found[1] if word in known.common and not starts_sentence(after, known) else found[0]
+        inside = word in known.common or (word in known.short and found[1].istitle())
+        return found[1] if inside and not starts_sentence(after, known) else found[0]
     if word in known.known or NO_VOWEL.fullmatch(word):
         return found[1]
     return f"{found[1]}," if len(word) <= LONGEST_SHORT_FORM and found.string.lstrip()[:1].isupper() else found[0]
@@ -156,5 +165,5 @@ def initials(found: re.Match[str], text: str) -> str:
 
 
 def strongest(run: str) -> str:
-    """Of marks in a row the one that counts."""
-    return next(mark for mark in "?!.," if mark in run)
+    """Of marks in a row the one that counts; a full stop before a comma is that of a short form."""
+    return "," if OF_SHORT_FORM.fullmatch(run) else next(mark for mark in "?!.," if mark in run)

@@ -23,6 +23,8 @@ FOLDER = Path(__file__).parents[1] / "text" / "everyday"
 TABLES = ("newcomer", "lines", "others")
 KNOWN_WRONG = FOLDER / "known_wrong.tsv"
 MODEL: Any = SimpleNamespace(plain_letters=True)
+MOST_COMPARED = 64
+"""Of the readings of a line, how many are compared by their sounds: those that are written most alike."""
 LONGEST = 110  # letters that the built-in model speaks in one piece
 END = re.compile(r"[.!?]+[\"')\]]*(?=\s|$)")
 OF_CHOICES = re.compile(r"[{|}]")
@@ -110,13 +112,25 @@ def sounds(text: str, told: bool = False) -> str:
     return "/".join(parts)
 
 
+def alike(one: str, other: str) -> int:
+    """How many letters two readings share at their beginnings and ends."""
+    shared = [same(one, other), same(one[::-1], other[::-1])]
+    return len(one) + len(other) if one == other else sum(shared)
+
+
+def same(one: str, other: str) -> int:
+    """How many letters two texts begin with alike."""
+    return next((n for n, (left, right) in enumerate(zip(one, other, strict=False)) if left != right), len(one))
+
+
 def is_right(line: Line, said: str) -> bool:
     """Whether it sounds as one of the readings does."""
     told = {reading for choices in line.readings for reading in expanded(choices)}
-    near = [reading for reading in told if squashed(reading) == squashed(said)]
+    flat = squashed(said)
+    nearest = sorted(told, key=lambda reading: (-alike(squashed(reading), flat), reading))[:MOST_COMPARED]
     try:
         heard_sounds = sounds(said)
-        return any(sounds(reading, told=True) == heard_sounds for reading in near or sorted(told)[:64])
+        return any(sounds(reading, told=True) == heard_sounds for reading in nearest)
     except Exception:
         return False
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from omnitts_cli.text.numerals import cardinal, number, ordinal, whole, year
+from omnitts_cli.text.numerals import cardinal, number, ordinal, pairs, whole, year
 from omnitts_cli.text.spoken import around, decide, english
 from omnitts_cli.text.spoken.dates import MONTHS, date_words
 from omnitts_cli.text.spoken.figures import DASH, FIGURE, LARGE_WORD, adjective, amount, plain, scale
@@ -25,8 +25,13 @@ BETWEEN = DASH.pattern.removesuffix(r"(?=\.?\d)")
 PARTS = {2: "half", 3: "third", 4: "quarter"}
 OUT_OF = {5, 10, 20, 25, 50, 100}  # of how many points a score is; 18/20 is one, 3/20 too
 FRACTIONS = {16, 32, 64, 100, 1000}  # beside those up to ten
-METERS = {(4, 4), (3, 4), (6, 8), (2, 4), (12, 8)}
+METERS = {(4, 4), (3, 4), (6, 8), (2, 4), (12, 8), (7, 8), (5, 4), (9, 8), (7, 4), (5, 8), (2, 2)}
 """The beats of music, which are called by their numbers alone: a 4/4 beat."""
+MUSIC = english.words(
+    "minor major feel bpm tempo groove sharp flat clarinet guitar drums waltz march swing key beat time meter "
+    "rhythm signature"
+)
+"""Near 6/8 they show that it is a beat."""
 MEASURED = re.compile(r"(?:\d|\d ?(?:%|[ap]\.?m\.?)|\d ?(?:k|K|M|m|bn|B)|\d ?(?P<unit>[A-Za-zµμΩ°]{1,6}))\Z")
 LONGEST_UNIT = 10
 
@@ -121,12 +126,20 @@ def fraction(found: Match) -> Said:
     if decide.STREET_AFTER.match(text, end) or around.word_before(text, start) in ("flat", "unit", "apt", "apartment"):
         return f"{cardinal(above)} slash {cardinal(below)}"
     kind = decide.stroke(text, start, end, above, below)
+    if above >= 5 * below and above > 20 and CRICKET.search(text[max(0, start - 20) : start]):
+        return f"{cardinal(above)} for {cardinal(below)}"
     if kind == "of":
         return f"{cardinal(above)} out of {cardinal(below)}"
     if kind == "date":
         return date_words(below, above, None)
-    if (above, below) in METERS and around.word_after(text, end) in ("beat", "time", "meter", "rhythm", "signature"):
+    if (above, below) in METERS and MUSIC & set(around.before(text, start, 3) + around.after(text, end, 3)):
         return f"{cardinal(above)} {cardinal(below)}"
+    return not_of_music(found, above, below)
+
+
+def not_of_music(found: Match, above: int, below: int) -> Said:
+    """Of a fraction that is neither a date nor a beat: an ordinal, a month of a year, a share, or parts of a unit."""
+    text, start, end = found.string, found.start(), found.end()
     if re.match(r"(?:th|TH|rd|RD|nd|ND|st)s?\b", text[end : end + 4]) and 0 < above < below:
         return proper(above, below), end + 2
     if re.match(r"0\d", found["above"]) or found["below"][0] == "0":
@@ -135,14 +148,24 @@ def fraction(found: Match) -> Said:
         return f"{cardinal(above)} divided by {cardinal(below)}"
     if below == 10 and above < 10 and rating(text, start, end):
         return f"{cardinal(above)} out of ten"
-    if above + below == 100 and around.word_after(text, end) in HUNDRED:
+    if above + below == 100 and (
+        around.word_after(text, end) in HUNDRED or (above % 5 == 0 and around.word_before(text, start))
+    ):
         return f"{cardinal(above)} {cardinal(below)}"
-    return parts_of_unit(found, above_below(above, below), "1" if above < below else "2")
+    words = (
+        "half" if (above, below) == (1, 2) and re.match("-[a-z]", text[end : end + 2]) else above_below(above, below)
+    )
+    return parts_of_unit(found, words, "1" if above < below else "2")
+
+
+CRICKET = re.compile(r"(?:^|[\s,(])[A-Z][a-z]+ \Z")
 
 
 def month_and_year(found: Match) -> str | None:
-    """Of a card: expires 09/26."""
-    if around.word_before(found.string, found.start()) not in VALID_UNTIL:
+    """Of a card: expires 09/26; and replaced 5/03."""
+    valid = around.word_before(found.string, found.start()) in VALID_UNTIL
+    past = found["above"][0] != "0" and int(found["above"]) <= 12 and around.before(found.string, found.start())
+    if not valid and not past:
         return None
     return f"{MONTHS[int(found['above']) - 1]} {year(2000 + int(found['below']))}"
 
@@ -177,7 +200,7 @@ def parts_of_unit(found: Match, words: str, count: str) -> Said:
     """A fraction and its unit: a quarter teaspoon, one and a half pounds."""
     text, end = found.string, found.end()
     unit = FRACTION_UNIT.match(text, end)
-    cooking = re.match(r" ([cTt])(?:\.(?= [a-z])|(?=\)? ))", text[end : end + 6])
+    cooking = re.match(r" ([cTt])(?:\.(?= [a-z+&])|(?=\)? ))", text[end : end + 6])
     if cooking and (cooking[0].endswith(".") or english.FOOD & set(around.after(text, end + 2, 2))):
         return f"{words} {plural(WITH_STOP[cooking[1]], count)}", end + cooking.end()
     if not unit:
@@ -196,11 +219,15 @@ def above_below(above: int, below: int) -> str:
         return proper(above, below)
     if 0 < above < below and below in OUT_OF:
         return f"{cardinal(above)} out of {cardinal(below)}"
+    if 1990 <= above <= 2039 and below > 99:
+        return f"{year(above)} slash {pairs(below)}"
     return f"{cardinal(above)} over {cardinal(below)}"
 
 
 def divided(found: Match) -> str:
-    """10 / 2 = 5, 4.5/5 stars."""
+    """10 / 2 = 5, 4.5/5 stars, 12/0.5."""
+    if "." in found["below"]:
+        return f"{number(found['above'])} over {number(found['below'])}"
     if "." in found["above"]:
         return f"{number(found['above'])} out of {found['below'] and cardinal(int(found['below']))}"
     return f"{cardinal(int(found['above']))} divided by {cardinal(int(found['below']))}"
@@ -248,10 +275,20 @@ def feet_and_inches(found: Match) -> str:
 
 
 def ratio(found: Match) -> str:
+    one, other = int(found["one"]), found["other"]
+    if (
+        24 < one < 100
+        and re.fullmatch(r"[0-5]\d", other)
+        and one + int(other) != 100
+        and RACED.search(found.string[: found.start()])
+    ):
+        return f"{cardinal(one)} {'oh ' if other[0] == '0' else ''}{cardinal(int(other))}"
     verse = VERSE.search(found.string[max(0, found.start() - 24) : found.start()])
     return f"{whole(found['one'])} {'' if verse else 'to '}{whole(found['other'])}"
 
 
+RACED = re.compile(r"\b(?:in|time|of|ran|run|finished|PB|PR|clocked|was|at):? \Z")
+"""Before 52:14 they show that it is a time."""
 VERSE = re.compile(rf"\b(?:{'|'.join(english.SCRIPTURE)})\.? \Z")
 
 
@@ -265,7 +302,7 @@ def operand(found: Match) -> str | None:
     text, start, end = found.string, found.start(), found.end()
     before = re.search(r"(?:^|[\s(=+*/-])(?:(?P<letter>\d*(?:\.\d+)?[b-zA-Z])(?:\^\d|[²³])?|\d*[)])\Z",
                        text[max(0, start - 8) : start])  # fmt: skip
-    after = re.match(r"(?:\d+(?:\.\d+)?)?[a-zA-Z]{0,2}(?:\^\d|[²³])?(?=$|[\s).,;?])|\d", text[end : end + 12])
+    after = re.match(r"(?:\d+(?:\.\d+)?)?[a-zA-Z]{0,2}(?:\^\d|[²³])?(?=$|[\s).,;?|])|\d", text[end : end + 12])
     spaced, computed = text[start] == " ", bool(re.search(r"[=+*^]", text[max(0, start - 12) : end + 12]))
     if (
         spaced
@@ -300,7 +337,8 @@ def dash(found: Match) -> str | None:
     if unit and unit not in ("s", "st", "nd", "rd", "th") and unit_named(unit) is None:
         measured = None
     if found[0] in (" -", " −"):
-        return " minus "
+        named = around.word_before(text, start + 1) in ("fax", "tel", "ext", "cell", "in")
+        return " dash " if named and re.match(r"\d{4}\b", text[end : end + 5]) else " minus "
     if not measured:
         return None
     return {"to": " to ", "dash": " dash ", "nothing": " ", "minus": " minus "}[decide.hyphen(text, start, end)]
@@ -340,6 +378,9 @@ RULES: tuple[Rule, ...] = (
          r"(?![\w%]|[-–.,/]\d)", years, "-–/"),
     Rule("0", r"(?<![\d/.])(?P<above>\d{1,5})[/⁄](?P<below>[1-9]\d{0,4}|0[1-9])(?![\d/])", fraction, "/⁄"),
     Rule("0", r"(?<![\d/.])(?P<above>\d{1,2}\.\d)/(?P<below>5|10)(?![\d/.])", divided, "."),
+    Rule("0", r"(?<![\w/.])(?P<above>\d{1,5}(?:\.\d{1,4})?)/(?P<below>\d{0,3}\.\d{1,4})(?![\d/])", divided, "/."),
+    Rule(" ", r"(?<=[A-Za-z\d]) / (?=\d)",
+         lambda found: " over " if around.computed(found.string, found.start(), found.end()) else None),
     Rule("0", r"(?<![\w/.])(?P<above>\d{1,6}) / (?P<below>[1-9]\d{0,5})(?= ?=)", divided, " "),
     Rule("0", r"(?<![\w.,])(?P<feet>\d) ?(?:['’′]|ft\.?) ?(?P<inches>1[01]|\d(?:\.5)?)"
          r"(?:\"|″|”|''| ?in\b\.?(?= [a-z])| ?in\b)", feet_and_inches, " a'’′"),

@@ -108,12 +108,21 @@ def formula(found: Match) -> str:
     return " ".join(named.get(part) or (whole(part) if part.isdecimal() else " ".join(part.upper())) for part in parts)
 
 
+def caps_formula(found: Match) -> str | None:
+    """H2SO4: the letters one by one."""
+    parts = re.findall(r"[A-Z]|\d+", found[0])
+    letters = [part for part in parts if part.isalpha()]
+    if len(letters) < 2 or re.search(r"[A-Z]{2}\d{3}|\A[A-Z]{2}\d\d\Z", found[0]):
+        return None
+    return " ".join(part if part.isalpha() else whole(part) for part in parts)
+
+
 ELEMENT = "(?:Na|Li|Mg|Ca|Al|Fe|Cu|Zn|Ag|Mn|Cl|Br|Si|Hg|Pb|Ba|Ti|Cr|Ni|[HCNOSPFIK])"
 
 
 def mixed_code(found: Match) -> str | None:
     """1HGCM82633A004352: letters and digits one by one, where they change often."""
-    if len(re.findall(r"\d+|[A-Z]+", found[0])) < 3:
+    if len(re.findall(r"\d+|[A-Z]+", found[0])) < 3 and not re.search(r"[A-Z]\d{5}", found[0]):
         return None
     return characters(found[0])
 
@@ -140,6 +149,8 @@ ADDRESSES: tuple[Rule, ...] = (
 )
 
 RULES: tuple[Rule, ...] = (
+    Rule("0", r"\b(?P<cold>\d{1,2})W-(?P<hot>\d\d)\b",
+         lambda found: f"{cardinal(int(found['cold']))} W {cardinal(int(found['hot']))}", "a"),
     Rule("0", r"(?<![\w.])(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?![\w]|\.\d)"
          r"|(?<![\w.])(?=\d{3}\.)\d{3}(?:\.\d{1,3}){3}(?![\w]|\.\d)",
          network_address, "."),
@@ -171,7 +182,8 @@ RULES: tuple[Rule, ...] = (
     Rule("0", r"\b(?P<figure>401|403|457|529)(?:\((?P<letter>[kb])\)|(?P<letter2>[kKb])\b)", retirement_plan,
          "a("),
     Rule("a0", r"(?<![\w.,$-])(?:[A-Za-z]{0,3}\d{3,}|\d{3}[ ]\d{3})\b(?!-\d| \d)", said_by_digits),
-    Rule("a", rf"(?<![\w-])(?!NaN\b)(?P<formula>(?=[A-Z\d]{{0,9}}[A-Z][a-z])(?:{ELEMENT}\d{{0,2}}){{2,8}}|(?:Et"
+    Rule("a", r"(?<![A-Za-z-])(?=[A-Z]{0,6}\d)(?:[HCNOSPFIK]\d{0,2}){2,8}(?![\w-])", caps_formula),
+    Rule("a", rf"(?<![A-Za-z_-])(?!NaN\b)(?P<formula>(?=[A-Z\d]{{0,9}}[A-Z][a-z])(?:{ELEMENT}\d{{0,2}}){{2,8}}|(?:Et"
          rf"|Me)OH)(?P<charge>[+−-](?!\w))?(?![\w-])"
          rf"|(?<![\w-])(?P<ion>{ELEMENT}\d?\+|(?:Cl|Br|OH)[-−])(?![\w+])", formula),
     Rule("a0", r"(?<![\w-])(?=[A-Z]{0,8}\d)(?=\d{0,8}[A-Z])[A-Z0-9]{8,24}(?![\w-])", mixed_code),
@@ -189,7 +201,10 @@ RULES: tuple[Rule, ...] = (
          paragraph_of_law, "."),
     Rule("0", r"(?<=\b[Cc]all )\d{3}\b|(?<=\b[Dd]ial )\d{3}\b", lambda found: digits(found[0])),
     Rule("0", r"(?<=\b[A-Z]{2} )\d{5}(?:-\d{4})?\b|(?<=\b[A-Z]{2}, )\d{5}(?:-\d{4})?\b", card),
+    Rule(".", r"(?<=\d)\.(?=[A-Z]\d)", lambda found: " point "),
     Rule("0", r"(?<![\w.])(?P<parts>\d{1,4}(?:\.\d{1,4}){0,3})\.(?:x|X|\*)(?![\w*])", wildcard, "."),
+    Rule("0", r"(?<=#)\d{6,}\b|(?<=\ba/c )\d{5,}\b|(?<![\w.,])(?!\d{0,9}0000\b)\d{8,9}(?!\d|[\w.,]\d|%)",
+         lambda found: digits(found[0])),
     Rule("0", r"(?<=\bcode )\d{4,}\b|(?<=\bPIN )\d{3,}\b|(?<=\baccount )\d{5,}\b|(?<=\bID )\d{4,}\b"
          r"|(?<=\bextension )\d{3,}\b", lambda found: digits(found[0])),
     Rule("0", r"\b(?P<figure>1080|720|480|360|1440|2160|240)(?=[pi]\b)", lambda found: pairs(int(found["figure"])),

@@ -123,13 +123,16 @@ def clock(found: Match) -> Said:
     text, end = found.string, found.end()
     if around.word_after(text, end) in ("dilution", "ratio", "scale", "odds", "mix", "slope", "mixture", "model"):
         return None
-    if around.word_before(text, found.start()) in ("ratio", "scale", "odds", "dilute", "diluted", "mixed"):
+    if RATIO_BEFORE & set(around.before(text, found.start(), 3)):
         return None
     if found["second"] and lasted(found):
         parts = {"hour": found["hour"], "minute": found["minute"], "second": found["second"]}
         words = [f"{cardinal(int(count))} {plural(name, str(int(count)))}" for name, count in parts.items()]
         return f"{words[0]} {words[1]} and {words[2]}"
     return time_words(int(found["hour"]), int(found["minute"]), int(found["second"] or 0), half_of(found))
+
+
+RATIO_BEFORE = frozenset("ratio scale odds dilute diluted mixed slope gradient pitch proportion".split())
 
 
 def lasted(found: Match) -> bool:
@@ -149,10 +152,46 @@ def dotted_clock(found: Match) -> str:
     return time_words(int(found["hour"]), int(found["minute"]), 0, half_of(found))
 
 
+def hour_of_half(found: Match) -> str | None:
+    """7a-7p, doors 7p, Fri 7a; not page 4a."""
+    text = found.string
+    if found["hour2"]:
+        return f"{cardinal(int(found['hour2']))} {found['half2'].upper()}M"
+    until = re.match(r"(?: ?[-–] ?| to )(?:1[0-2]|[1-9])(?::[0-5]\d)?[ap]\b", text[found.end() : found.end() + 10])
+    before = around.word_before(text, found.start())
+    if not until and before not in HOUR_BEFORE and before not in DAY_WORDS and before.capitalize() not in DAYS:
+        return None
+    return f"{cardinal(int(found['hour']))} {found['half'].upper()}M"
+
+
+HOUR_BEFORE = frozenset(
+    "at by til till until from to in out around after before since doors door set open opens close closes closed start "
+    "starts ends end pickup dropoff tip kickoff today tomorrow tonight tmrw show ready home off".split()
+)
+
+
+def dotted_hour(found: Match) -> str | None:
+    """At 8.30, as the British write; not 8.30 of something."""
+    counted = re.match(r" [a-z]+s\b| ?[-–%°]", found.string[found.end() : found.end() + 20])
+    listed = around.word_before(found.string, found.start()) == "or" and not re.search(
+        r"\d\.[0-5][05] or \Z", found.string[max(0, found.start() - 9) : found.start()]
+    )
+    return None if counted or listed else time_words(int(found["hour"]), int(found["minute"]))
+
+
+def month_of_year(found: Match) -> str | None:
+    """Due 8/2027; alone it is a fraction."""
+    if not around.before(found.string, found.start()) and not around.after(found.string, found.end()):
+        return None
+    return f"{MONTHS[int(found['month'] or found['month2']) - 1]} {year(int(found['year'] or found['year2']))}"
+
+
+def seconds_left(found: Match) -> str:
+    """0:42 left, :14 to go."""
+    return f"{cardinal(int(found['second']))} {plural('second', str(int(found['second'])))}"
+
+
 def noon(found: Match) -> str:
-    groups = found.groupdict()
-    if groups.get("hour2"):
-        return f"{cardinal(int(groups['hour2']))} {groups['half2'].upper()}M"
     return f"{cardinal(int(found['hour']))}{half_of(found)}"
 
 
@@ -202,7 +241,7 @@ def weekday_alone(found: Match) -> str | None:
     """Tue, Jan 7; Wed 5pm; EOD Fri."""
     text, name = found.string, found["day"]
     after = text[found.end() :][:14]
-    dated = re.match(rf",? (?:\d|{MONTH_NAME}\b|at \d|(?:the )?\d|morning|night|afternoon|evening|noon)", after)
+    dated = re.match(rf",? (?:\d|{MONTH_NAME}\b|at \d|[ap]\.m|(?:the )?\d|morning|night|afternoon|evening|noon)", after)
     before = around.word_before(text, found.start())
     sure = name.startswith(("Tue", "Thu", "Fri", "Weds")) or before in DAY_BEFORE
     if not (dated or (sure and not re.match(r" [A-Z]", after))):
@@ -214,18 +253,25 @@ def weekday_alone(found: Match) -> str | None:
 def month_alone(found: Match) -> str | None:
     """In Oct; since Jan."""
     known = around.word_before(found.string, found.start()) in MONTH_BEFORE
-    return month(found["month"]) if known else None
+    listed = MONTHS_BEFORE.search(found.string[max(0, found.start() - 16) : found.start()])
+    stop = "." if found[0].endswith(".") else ""
+    return month(found["month"]) + stop if known or listed else None
 
 
-MONTH_BEFORE = frozenset("in since by until till from last next this early late mid every through".split())
+MONTHS_BEFORE = re.compile(rf"\b{SHORT_MONTH}[a-z]{{0,6}}\.?,? (?:&|and|or) \Z")
+
+
+MONTH_BEFORE = frozenset("of in since by until till from last next this early late mid every through".split())
 
 
 def day_of_chat(found: Match) -> str | None:
     """Til fri."""
-    before = around.word_before(found.string, found.start())
-    return (
-        weekday(found["day"].capitalize()) if before in ("on", "by", "til", "till", "until", "next", "this") else None
-    )
+    name = found["day"].capitalize()
+    sure = len(name) > 3 or around.word_before(found.string, found.start()) in CHAT_DAY_BEFORE
+    return weekday(name) if sure else None
+
+
+CHAT_DAY_BEFORE = frozenset("on by til till until next this since every from see".split())
 
 
 def military(found: Match) -> str:
@@ -236,7 +282,7 @@ def military(found: Match) -> str:
 
 def letters_of_days(found: Match) -> str | None:
     """M-Th, MWF, TTh."""
-    names = [english.WEEK_LETTERS[day] for day in re.findall("T[hu]|S[au]|[MTWF]", found[0])]
+    names = [english.WEEK_LETTERS[day] for day in re.findall("T[hu]|S[au]|[MTWRF]", found[0])]
     return " to ".join(names) if re.search("[-–]", found[0]) else " ".join(names)
 
 
@@ -265,11 +311,47 @@ def added_time(found: Match) -> str:
     return f"{cardinal(int(found['minute']))} plus {cardinal(int(found['added']))}"
 
 
+def days_of_month(found: Match) -> str | None:
+    """3/24–28."""
+    if int(found["until"]) <= int(found["day"]) or not around.before(found.string, found.start()):
+        return None
+    return f"{date_words(int(found['day']), int(found['month']), None)} to {ordinal(int(found['until']))}"
+
+
+def pace(found: Match) -> str:
+    """8'42"/mi."""
+    per = "kilometer" if found["per"] == "km" else "mile"
+    return f"{cardinal(int(found['minute']))} minutes {cardinal(int(found['second']))} seconds per {per}"
+
+
+def between_times(found: Match) -> str:
+    """Sat 23:00–Sun 3:00."""
+    return f" to {weekday(found['day'])}"
+
+
 RULES: tuple[Rule, ...] = (
+    Rule("0", r"(?<![\w.])(?P<minute>\d{1,2})['’′](?P<second>[0-5]\d)[\"”″](?:/| per )(?P<per>mi|mile|km)\b",
+         pace, "'’′"),
     Rule("0", r"(?<![\w.])(?P<degrees>\d{1,3}(?:\.\d+)?)° ?(?P<minutes>\d{1,2})['’′](?: ?(?P<seconds>\d{1,2}(?:\.\d+)?)"
          r"[\"”″])?", shoulder, "°."),
+    Rule("-–—", rf"(?:(?<=\d)|(?<=\d[ap])|(?<=[ap]m)|(?<=[AP]M))[-–—](?P<day>{SHORT_DAY})\b(?= \d)", between_times),
+    Rule("0", r"(?<![\d/.-])(?P<month>1[0-2]|[1-9])/(?P<day>[12]\d|3[01]|[1-9])[-–]"
+         r"(?P<until>[12]\d|3[01]|[1-9])(?![\d/.:%]|-\d)",
+         days_of_month, "/"),
+    Rule(" -–—", rf"(?<=\d) ?[-–—] ?(?={SHORT_MONTH}[a-z]{{0,6}}\.? \d)", lambda found: " to "),
+    Rule("a", r"\b(?:M|T|Tu|W|Th|F|Sa|Su)(?:/(?:M|T|Tu|W|Th|F|Sa|Su)){1,4}(?=[,;.]|$| \d)", letters_of_days,
+         words=("m", "t", "tu", "w", "th", "f", "sa", "su")),
+    Rule("a", r"(?:\A|(?<=[;,(] ))(?P<day>[MWF])(?= \d{1,2}(?::\d\d)?[ap]?m?[-–]\d)",
+         lambda found: english.WEEK_LETTERS[found["day"]],
+         words=("m", "w", "f")),
     Rule("0", r"(?<![\w.])(?P<minute>\d{1,3})\+(?P<added>\d{1,2})['’′]", added_time, "+"),
     Rule("0", r"(?<![\w:.])(?P<minute>\d{1,2}):(?P<second>[0-5]\d)\.(?P<part>\d{1,3})(?![\w:])", lap, ":"),
+    Rule("0", r"(?<![\d/.])(?P<month>1[0-2]|0?[1-9])/(?P<year>(?:19|20)\d\d)(?![\d/])"
+         r"|(?<![\d/.] )(?<![\d/.])(?P<month2>0[1-9]) (?P<year2>20\d\d)(?! ?\d)",
+         month_of_year, "/ "),
+    Rule("0", r"(?:(?<=\bat )|(?<=\bby )|(?<=\bor )|(?<=\btil )|(?<=\btill )|(?<=\buntil )|(?<=\bfine ))"
+         r"(?P<hour>1[0-2]|[1-9])\.(?P<minute>[0-5][05])(?P<half>)(?=[,;!?)]|\.?$|\.? (?!percent|"
+         r"million|billion|per\b|for\b|point|[a-z]{1,2}\b(?!am|pm|in|on|at|if|or|so|to|is|we|i\b)))", dotted_hour, "."),
     Rule("0", r"(?<![\w.])(?P<quarter>[1-4])(?P<part>[QH])(?P<year>(?:20)?\d\d)\b", quarter, "a"),
     Rule("0", rf"\b(?P<year>{YEAR})(?:[-/](?P<month>0[1-9]|1[0-2])[-/](?P<day>0[1-9]|[12]\d|3[01])|/"
          rf"(?P<m>1[0-2]|[1-9])/(?P<d>[12]\d|3[01]|[1-9]))"
@@ -287,13 +369,15 @@ RULES: tuple[Rule, ...] = (
          words=MONTH_WORDS),
     Rule("a", rf"\b(?P<month>{SHORT_MONTH})\.?,? (?P<year>{YEAR})\b", month_and_year, words=MONTH_WORDS),
     Rule("a", rf"\b(?P<month>{SHORT_MONTH})\.(?=[ ,])", lambda found: month(found["month"]), words=MONTH_WORDS),
-    Rule("a", r"\b(?P<month>Jan|Feb|Apr|Aug|Sept|Oct|Nov|Dec)(?=[ ,;!?)]|\.?$)(?! \d)", month_alone, words=MONTH_WORDS),
-    Rule("a", r"\b(?:M|T|Tu|W|Th|F)[-–](?:Th|F|Sat?|Su|W)\b(?![-/])|\b(?:MWF|TTh|MTWThF)\b", letters_of_days,
-         words=("m", "t", "tu", "w", "th", "f", "mwf", "tth", "mtwthf")),
+    Rule("a", r"\b(?P<month>Jan|Feb|Apr|Aug|Sept|Oct|Nov|Dec)(?:(?=[ ,;!?)]|$)|\.$)(?! \d)",
+         month_alone, words=MONTH_WORDS),
+    Rule("a", r"\b(?:M|T|Tu|W|Th|F)[-–](?:Th|F|Sat?|Su|W)\b(?![-/])|\b(?:MWF|TTh|MTWThF)\b|(?<!\d )\b(?:MW|WF"
+         r"|TR)\b(?= \d)", letters_of_days,
+         words=("m", "t", "tu", "w", "th", "f", "mwf", "tth", "mtwthf", "mw", "wf", "tr")),
     Rule("0", r"(?<![\w.:$-])(?P<hour>[01]\d|2[0-3])(?P<minute>00|15|30|45)(?= ?(?:hours|hrs|h)\b)", military),
     Rule("0", r"(?:(?<=\bat )|(?<=\bfrom )|(?<=\bby )|(?<=\d{4}, ))(?P<hour>0\d)(?P<minute>00|15|30|45)\b", military),
     Rule("a", r"\b(?P<day>mon|tues?|weds?|thurs?|thu|fri)\b(?![.'’-]?\w)", day_of_chat, words=DAY_WORDS),
-    Rule("a", r"\b(?P<day>Su|Mo|Tu|We|Th|Fr|Sa)(?= \d{1,2}(?::\d\d|[ap]\b|[ap]m|[-–]\d))",
+    Rule("a", r"\b(?P<day>Su|Mo|Tu|We|Th|Fr|Sa)(?= \d{1,2}(?::\d\d|[ap]\b|[ap]m|[-–]\d|/\d))",
          lambda found: weekday(found["day"]),
          words=("su", "mo", "tu", "we", "th", "fr", "sa")),
     Rule("a", rf"\b(?P<from>{SHORT_DAY}|{SHORT_MONTH})\.?(?P<sign>[-–/])(?P<until>{SHORT_DAY}|{SHORT_MONTH})\b\.?",
@@ -305,10 +389,12 @@ RULES: tuple[Rule, ...] = (
     Rule("0", rf"(?<![\d:.])(?P<hour>{HOUR}):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?"
          rf"(?![\d:]|\.\d)(?:{HALF}| ?h(?:rs)?\b)?", clock, ":"),
     Rule("0", rf"(?<![\d:.])(?P<hour>1[0-2]|[1-9])\.(?P<minute>[0-5]\d){HALF}", dotted_clock, "."),
-    Rule("0", r"(?<![\w:.])(?P<hour>1[0-2]|[1-9])(?P<half>[ap])(?=[-–](?:1[0-2]|[1-9])(?::[0-5]\d)?[ap]\b)"
-         r"|(?:(?<=\d[ap][-–])|(?<=\bat )|(?<=\bby )|(?<=\btil )|(?<=\btill ))(?P<hour2>1[0-2]"
-         r"|[1-9])(?P<half2>[ap])(?!\w)",
-         noon, "a"),
+    Rule("0", r"(?<![\w:.$€£#–-])(?P<hour>1[0-2]|[1-9])(?P<half>[ap])(?![\w'’]|\.\w)|(?<=\d[ap][-–])(?P<hour2>1[0-2]"
+         r"|[1-9])(?P<half2>[ap])(?!\w)", hour_of_half, "a"),
+    Rule(":", r"(?<![\d:]):(?P<second>[0-5]\d)(?= (?:left|remaining|to go|to play|on the clock)\b)", seconds_left),
+    Rule("0", r"(?<![\d:.])0{1,2}:(?P<second>[0-5]\d)(?= (?:left|remaining|to go|to play|on the clock)\b)",
+         seconds_left,
+         ":"),
     Rule("0", rf"(?<![\d.:])(?<!\d,)(?P<hour>1[0-2]|[1-9]){HALF}", noon, " a"),
     Rule("0", r"\b(?P<hour>1\d|2[0-3]|\d)h(?P<minute>[0-5]\d)\b",
          lambda found: time_words(int(found["hour"]), int(found["minute"])), "a"),

@@ -9,6 +9,7 @@ import re
 from typing import Literal
 
 from omnitts_cli.text.spoken import around, english
+from omnitts_cli.text.spoken.units import unit_named
 
 Letter = Literal["unit", "scale", "name", "degrees", "lasting"]
 Hyphen = Literal["minus", "to", "nothing", "dash"]
@@ -33,7 +34,8 @@ def labelled(text: str, start: int) -> bool:
 
 def letter_after_number(text: str, start: int, figure: str, gap: str, letter: str, end: int) -> Letter:
     """What a single letter after a number is. `start` is where the number begins, `end` where the letter ends."""
-    if labelled(text, start) or STREET_AFTER.match(text, end) or text[end : end + 1] == ":" or coded(text, start):
+    listed = text[end : end + 1] == ":" and letter != "g"  # H: 80 L: 65, but 190 g: warm
+    if labelled(text, start) or STREET_AFTER.match(text, end) or listed or coded(text, start):
         return "name"
     if letter in "BMTkKbmG" and not gap and (chosen := scale(text, start, figure, letter, end)):
         return chosen
@@ -70,7 +72,7 @@ def scale(text: str, start: int, figure: str, letter: str, end: int) -> Letter |
         return "scale" if later and (later[0] in english.COUNTED_NOUNS) and later[0] not in LENGTHS else None
     if letter == "M":
         return "scale" if counted or figure != "3" else "name"
-    if letter == "B":
+    if letter == "B" and not re.match(r"0\d", figure):
         return "scale" if near or english.NETWORKS & set(earlier) or text[max(0, start - 1) : start] == "-" else "name"
     return "scale" if letter == "T" and (counted or near) else None
 
@@ -85,7 +87,9 @@ def electric(text: str, start: int, end: int) -> bool:
 
 def degrees(text: str, start: int, figure: str, gap: str, end: int) -> Letter:
     """72 F and 5 C are temperatures beside words of heat, or if they look like one."""
-    if re.match(r"[#♯♭/]|['’]s", text[end : end + 2]):
+    if re.match(r"[#♯♭/]|['’]s|\.(?:\d|[A-Z]| Supp)", text[end : end + 6]) or re.search(
+        r"\d ?\Z", text[max(0, start - 2) : start]
+    ):
         return "name"
     earlier = around.before(text, start, 4)
     if earlier and earlier[0] in ("vitamin", "type", "grade"):
@@ -106,22 +110,28 @@ def hyphen(text: str, start: int, end: int) -> Hyphen:
     run = before[0] if before else ""
     if not after or not joined:
         return "to"
-    if re.fullmatch(r"0\d+", run) or around.word_after(text, end + len(after[1])) in ("punch", "combo", "formation"):
+    if (
+        re.fullmatch(r"0\d+", run)
+        or re.match(r"0\d\d", right)
+        or around.word_after(text, end + len(after[1])) in ("punch", "combo", "formation", "count")
+    ):
         return "nothing"
-    if re.search(r"#\d+\Z", run) or re.fullmatch(r"\d+(?:\.\d+){2,}", run) or numbered_case(text, start - len(run)):
+    if re.search(r"#\d{3,}\Z", run) or re.fullmatch(r"\d+(?:\.\d+){2,}", run) or numbered_case(text, start - len(run)):
         return "dash"
     if re.search(r"[A-Za-z]\d+\Z", run) and not re.fullmatch(r"[\d.,]*\d(?:[a-zA-Z]{1,4}|%)", run):
         return "nothing"
     if re.search(r"[a-z]-\d+\Z", run) or re.match(r"\d+-[a-z]", right):
         return "nothing"
     maker = around.word_before(text, start - len(run))
-    if maker in english.MADE:
+    if maker in english.MADE or maker in ("room", "rm", "suite", "ste", "apt", "apartment", "unit", "ward"):
         return "nothing"
     return "to" if rises(run, after[1]) else "nothing"
 
 
 def numbered_case(text: str, start: int) -> bool:
-    return around.word_before(text, start) in ("invoice", "order", "ticket", "case", "rfc", "po")
+    """Whether a word before says that a number with a hyphen is the name of a paper: Policy #: 24-118."""
+    named = re.search(r"\b([A-Za-z]+)(?:[.:]{0,2} ?#?:?|(?:,? [Nn]o\.?)?:?) ?\Z", text[max(0, start - 26) : start])
+    return bool(named) and named[1].lower() in english.PAPERS  # type: ignore[index]
 
 
 def rises(low: str, high: str) -> bool:
@@ -140,7 +150,7 @@ def rises(low: str, high: str) -> bool:
 def stroke(text: str, start: int, end: int, above: int, below: int) -> Stroke:
     """What two numbers with a stroke between them are: 12/25 a date, 3/5 times "three out of five"."""
     word, later = around.word_before(text, start), around.word_after(text, end)
-    if later in english.TRIES or word in english.OUT_OF_BEFORE:
+    if later in english.TRIES or word in english.OUT_OF_BEFORE or re.match(" ?[★⭐☆]", text[end : end + 2]):
         return "of"
     if 1 <= above <= 12 and 1 <= below <= 31 and dated(text, start, end, word, later):
         return "date"
@@ -158,7 +168,32 @@ def dated(text: str, start: int, end: int, word: str, later: str) -> bool:
         back = None
     if word == "of" and around.before(text, start, 2)[1:] in (["week"], ["wk"], ["night"], ["morning"], ["as"]):
         return True  # the week of 11/4
-    return word in english.DATED or bool(back and DATE.match(back[1]))
+    return (
+        word in english.DATED or bool(back and DATE.match(back[1])) or unlike_a_fraction(text, start, end, word, later)
+    )
+
+
+TIMED = re.compile(r",? (?:@|at) ?\d|,? \d{1,2}(?::\d\d| ?[ap]\.?m?\b)")
+LIKE_FRACTIONS = frozenset((*range(13), 16))
+"""What things are divided into, of the numbers that a day can have."""
+
+
+def unlike_a_fraction(text: str, start: int, end: int, word: str, later: str) -> bool:
+    """Whether two numbers inside a text can hardly be anything but a month and a day: 8/22, or 6/3 of a call."""
+    above, below = map(int, re.split("[/⁄]", text[start:end]))
+    if word == "of" and above > below:
+        return not english.RATIOS & set(around.before(text, start, 2))
+    if TIMED.match(text, end) or (below == 1 and word):
+        return True
+    if below in LIKE_FRACTIONS or not re.search(
+        "[A-Za-z]", text[max(0, start - around.REACH) : start] + text[end:][:24]
+    ):
+        return False
+    if below in (20, 25) and not (re.match("[,;)]", text[end : end + 1]) or text[:start].endswith(", ")):
+        return False  # points of a test
+    counted = len(later) > 3 and later.endswith("s") and later not in english.DATED
+    measured = re.match(r"[-\"″'%°]", text[end : end + 1]) or unit_named(later) or later in ("inch", "cup")
+    return not (counted or measured or word in english.SCORED or around.computed(text, start, end))
 
 
 def dated_before(text: str, start: int) -> bool:

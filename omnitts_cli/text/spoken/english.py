@@ -88,13 +88,14 @@ MEASURED_NOUNS = words(
     "servings barrel drum bucket jug pitcher mug glass keg truck van boat yacht ship plane rock weight weights "
     "dumbbell layover delay drive commute shift session meeting window break trip flight lecture saucepan pot "
     "casserole cooler backpack aquarium headline bike camera drone tablet laptop phone display dumbbells vest "
-    "kettlebell child baby fish dog cat man woman"
+    "kettlebell child baby fish dog cat man woman pkg pkgs pkt ctn btl cont tube vinyl single notebook binder"
 )
 """Nouns that a measure stands before: a twelve volt battery."""
 DATED = words(
-    "on by until till since due before after starting ending born dated expires exp dinner meeting party wedding "
+    "on by until till til since due before after starting ending born dated expires exp dinner meeting party wedding "
     "concert deadline ooo off away closed open mon tue tues wed thu thur thurs fri sat sun monday tuesday wednesday "
-    "thursday friday saturday sunday date released updated effective through thru from ends starts begins birthday"
+    "thursday friday saturday sunday date released updated effective through thru from ends starts begins birthday "
+    "su mo tu we th fr sa m avail available arriving arrives leaving leaves"
 )
 """Before 12/25 they show that it is a date."""
 NOT_DATED = words("of times hours percent cup cups inch inches mile miles way done full the")
@@ -105,7 +106,23 @@ TRIES = words(
 """After 3/5 they show that it is three out of five."""
 OUT_OF_BEFORE = words("thread lap page step round part level question stage slide track volume day week")
 YEARS_BEFORE = words("in by since until from of after before during circa around about year to through ad form")
-CALLED = words("call dial text code pin account id extension ext otp passcode password zip card ending ends port")
+SCORED = words(
+    "score scored scores got quiz test exam grade rating rated shot shooting went passed failed hit made only just "
+    "correct answered about nearly over ratio odds chance"
+)
+"""Before 12/25 they show that it is a share of something."""
+RATIOS = words("ratio ratios slope aspect value factor average total power rate odds chance probability fraction")
+PAPERS = words(
+    "invoice order ticket case rfc po batch lot claim policy ref acct account permit docket file serial model sku "
+    "inv conf confirmation reference law"
+)
+"""Before 24-118 they show that the hyphen joins two parts of a number."""
+COORDINATES = words("lat latitude lon long longitude")
+TYPES = words("font typeface helvetica times arial garamond courier type text heading body")
+"""Before 12 pt they show that it is points."""
+CALLED = words(
+    "call dial text txt reply code pin account id extension ext otp passcode password zip card ending ends port"
+)
 """Before a number they show that it is said digit by digit."""
 
 SCRIPTURE = (
@@ -114,13 +131,21 @@ SCRIPTURE = (
     "Eph James"
 ).split()
 """Books whose chapters and verses are 3:16."""
+BIBLE = pairs_of(
+    "Gen=Genesis Exod=Exodus Lev=Leviticus Num=Numbers Deut=Deuteronomy Josh=Joshua Judg=Judges Sam=Samuel Kgs=Kings "
+    "Chron=Chronicles Chr=Chronicles Neh=Nehemiah Ps=Psalm Pss=Psalms Prov=Proverbs Eccl=Ecclesiastes Isa=Isaiah "
+    "Jer=Jeremiah Ezek=Ezekiel Dan=Daniel Hos=Hosea Mic=Micah Hab=Habakkuk Zech=Zechariah Mal=Malachi Matt=Matthew "
+    "Mt=Matthew Mk=Mark Lk=Luke Jn=John Rom=Romans Cor=Corinthians Gal=Galatians Eph=Ephesians Phil=Philippians "
+    "Col=Colossians Thess=Thessalonians Tim=Timothy Heb=Hebrews Jas=James Pet=Peter Rev=Revelation"
+)
+"""Short names of its books, before a chapter and a verse."""
 
 # ---- short words
 
 CHAT = pairs_of(
     "thx=thanks thnx=thanks tks=thanks ty=thank_you pls=please plz=please btw=by_the_way attn=attention fwd=forward "
     "ppl=people gr8=great b4=before l8r=later l8=late m8=mate 2nite=tonight 2day=today 2moro=tomorrow "
-    "2morrow=tomorrow w8=wait msg=message msgs=messages govt=government gov't=government dept=department "
+    "2morrow=tomorrow w8=wait msg=message msgs=messages govt=government dept=department "
     "appt=appointment mgmt=management mgr=manager asst=assistant mtg=meeting yr=year yrs=years pkg=package "
     "pkgs=packages wknd=weekend tmrw=tomorrow tmr=tomorrow tho=though thru=through cuz=because coz=because "
     "bday=birthday rly=really srsly=seriously sry=sorry tysm=thank_you_so_much tyvm=thank_you_very_much "
@@ -130,20 +155,43 @@ CHAT = pairs_of(
     "ur=your cya=see_you kk=okay luv=love tmw=tomorrow 2mrw=tomorrow wkend=weekend wk=week wks=weeks mins=minutes "
     "secs=seconds wya=where_are_you qty=quantity utd=united jct=junction bldg=building bldgs=buildings "
     "b'fast=breakfast avg=average acct=account approx=approximately amt=amount intl=international "
-    "clsd=closed"
+    "clsd=closed nite=night tonite=tonight 4get=forget 4ever=forever tht=that h8=hate sum1=someone "
+    "no1=no_one wld=would cld=could thnks=thanks tmrrw=tomorrow 2mor=tomorrow bbq=barbecue "
+    "xmas=Christmas whn=when wht=what bcuz=because gnite=goodnight doz=dozen wru=where_are_you hbd=happy_birthday "
+    "txt=text btwn=between txts=texts txted=texted thanx=thanks knw=know ths=this frm=from wats=what's wat=what "
+    "bcoz=because "
+    "rply=reply tomo=tomorrow gd=good hav=have rgds=regards sch=school"
 )
-SMALL_ONLY = words("smth sth ur ily hbu wbu hru")
+SPELLED = words("ERA EIN SOB TID EPS COO")
+"""Acronyms said letter by letter, though they look like words."""
+SMALL_ONLY = words("wru hbd gd sch wat hav smth sth ur ily hbu wbu hru")
 """Forms of chat that may be names with a capital."""
-NOT_IN_CAPITALS = words("def info bc ty yw jk ily sth")
+NOT_IN_CAPITALS = words("def info bc ty yw jk ily sth msg msgs wld cld shd hv no1 xmas")
 """Forms of chat that are letters when they are written in capitals."""
 LETTERS = words(
-    "idk omw tbh imo imho fyi lol omg ttyl brb rn smh ngl irl afk dm dms rsvp eta diy faq ftw tldr nsfw wtf ikr iirc "
-    "afaik html css http https www url urls api apis sql ssh ftp tcp udp ip usb hdmi pdf csv xml php cpu cpus gpu "
+    "idk xo xoxo omw tbh imo imho fyi lol omg ttyl brb rn smh ngl irl afk dm dms rsvp eta diy faq ftw tldr nsfw "
+    "wtf ikr iirc "
+    "afaik bbl brt idc tbf tbt tgif tba tbd ootd nbd fwiw icymi iykyk byob pov gf bf bff bffs ffs tmi rofl lmao "
+    "sms gps tv tvs dvd dvds ceo cfo cto suv suvs pto phd html css http https www url urls api apis sql ssh ftp "
+    "tcp udp ip usb hdmi pdf csv xml php cpu cpus gpu "
     "gpus hp pr ai ml qa"
 )
 """Written in small letters, but said letter by letter."""
+APOSTROPHES = pairs_of(
+    "acc't=account add'l=additional add'n=addition add'tl=additional aff'd=affirmed app'd=approved "
+    "ass'n=association ass't=assistant "
+    "assoc'n=association auth'd=authorized b'day=birthday b'fast=breakfast b'klyn=Brooklyn b'way=Broadway "
+    "c'tee=committee c'tte=committee c'ttee=committee chg'd=charged comm'n=commission comm'r=commissioner "
+    "cont'd=continued dep't=department enc'd=enclosed est'd=established exp'd=expired gov't=government "
+    "govt's=government's int'l=international mat'l=material mat'ls=materials mem'l=memorial mkt'g=marketing "
+    "nat'l=national o'night=overnight op'd=opened pat'd=patented pkg'd=packaged prof'l=professional rec'd=received "
+    "reg'd=registered reno'd=renovated rev'd=reversed req'd=required ret'd=retired sched'd=scheduled sec'y=secretary "
+    "sup't=superintendent tht's=that's dr's=doctor's c'mon=come_on"
+)
 SHORT_WORDS = pairs_of(
-    "w/o=without w/out=without w/=with c/o=care_of b/c=because n/a=not_applicable and/or=and_or he/she=he_or_she "
+    "w/o=without o/u=over_under q/q=quarter_over_quarter y/y=year_over_year m/m=month_over_month "
+    "w/c=week_commencing w/e=whatever w/out=without w/=with c/o=care_of s/h=shipping_and_handling b/c=because "
+    "n/a=not_applicable and/or=and_or he/she=he_or_she "
     "she/he=she_or_he his/her=his_or_her her/his=her_or_his him/her=him_or_her s/he=she_or_he A/C=A_C a/c=AC "
     "N/A=not_applicable o/n=overnight f/u=follow_up b/w=between b/t=between w/i=within w/in=within h/o=history_of "
     "s/p=status_post d/t=due_to r/t=round_trip"
@@ -174,7 +222,9 @@ REGIONS = words(
     "Island Hollywood Zealand Wales"
 )
 """Before them N. and S. are North and South."""
-WEEK_LETTERS = pairs_of("M=Monday T=Tuesday Tu=Tuesday W=Wednesday Th=Thursday F=Friday Sa=Saturday Su=Sunday")
+WEEK_LETTERS = pairs_of(
+    "M=Monday T=Tuesday Tu=Tuesday W=Wednesday Th=Thursday F=Friday Sa=Saturday Su=Sunday R=Thursday"
+)
 PARTIES = pairs_of("D=Democrat R=Republican I=Independent")
 PROVINCES = pairs_of(
     "ON=Ontario QC=Quebec BC=British_Columbia AB=Alberta MB=Manitoba SK=Saskatchewan NS=Nova_Scotia NB=New_Brunswick "

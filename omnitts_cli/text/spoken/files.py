@@ -84,7 +84,9 @@ def lowered(part: str) -> str:
 
 def file(found: Match) -> str | None:
     name = found[0]
-    if re.fullmatch(r"[\d.]+|(?:[A-Z]\.)+[A-Z]", name):
+    if re.fullmatch(r"[\d.]+|(?:[A-Z]\.)+[A-Z]|[apo]\.c", name) and (
+        name[-1] != "c" or found.string[found.end() :][:1] == "."
+    ):
         return None
     return read_name(name)
 
@@ -98,6 +100,20 @@ def hidden(found: Match) -> str:
     """.gitignore, .NET, a .zip file."""
     name = found["name"]
     return f"dot {ENDINGS.get(name.lower()) or parts_of(name)}"
+
+
+def parent(found: Match) -> str:
+    """cd .. is dot dot; elsewhere two dots are a pause."""
+    command = re.search(r"(?:\A|\b(?:cd|ls|in|to|from|of|is|and|with|use)) \Z", found.string[: found.start()][-6:])
+    return "dot dot" if command or not found.string.strip(". ") else ","
+
+
+STARTERS = (
+    "i it its we you he she they the and but so if ok okay get please pls plz thanks kindly might then that this "
+    "no yes "
+    "just my let call what when how why are was do dont did see hope will can could would not now have u im"
+).split()
+"""Words that begin a sentence, where the space after a full stop is missing."""
 
 
 RULES: tuple[Rule, ...] = (
@@ -121,6 +137,7 @@ RULES: tuple[Rule, ...] = (
          lambda found: f"star dot {ENDINGS.get(found['ending'], found['ending'])}"),
     Rule(".", r"(?<![\w.)\]'\"’])\.(?P<name>[A-Za-z][\w-]{1,40}(?:\.\w{1,10}){0,2})(?![\w@])", hidden),
     Rule(".", r"(?<=[A-Za-z])\.(?=\d)", lambda found: " dot "),
+    Rule(".", rf"(?<=[a-z]{{2}})\.(?=(?:{'|'.join(STARTERS)})\b[ ,'’])", lambda found: ". "),
     Rule(".", r"(?<=[a-z0-9]{2})\.(?=[a-z]{2})", lambda found: " dot "),
-    Rule(".", r"(?<!\S)\.\.(?=[\s,]|$)", lambda found: "dot dot"),
+    Rule(".", r"(?<!\S)\.\.(?=[\s,]|$)", parent),
 )  # fmt: skip

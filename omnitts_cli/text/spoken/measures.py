@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from omnitts_cli.text.numerals import ordinal, pairs, year
 from omnitts_cli.text.spoken import around, decide, english
-from omnitts_cli.text.spoken.figures import AT, DASH, FIGURE, adjective, amount, plain, scale
+from omnitts_cli.text.spoken.figures import AT, DASH, FIGURE, NOT_A_NOUN, adjective, amount, plain, scale
 from omnitts_cli.text.spoken.rules import LETTER, Match, Rule, Said, kind_of
 from omnitts_cli.text.spoken.units import LARGE, MONEY, PER, UNITS, WITH_STOP, plural, unit_named
 
@@ -17,10 +17,11 @@ UNIT_AT = re.compile(
 )
 POWER_AT = re.compile(r"[²³]|(?<=m)[23](?!\d)|\^[23](?!\d)")
 PER_AT = re.compile(r"/(?P<per>[A-Za-zµμ]{1,9})(?P<power>[²³23])?(?![\w/²³])|/(?=\d{1,4} ?(?P<again>[A-Za-z]{1,3})\b)")
-STOP_INSIDE = re.compile(r"\.(?=,| [a-z0-9(]|[)/]| [NSEW]\b)")
+STOP_INSIDE = re.compile(r"\.(?=[,;]| [a-z0-9(@&+=<$€£/]|[)/]| [NSEW]\b)")
 LARGE_AT = re.compile(r" ?(?P<large>million|billion|trillion|thousand|bn|tn|mn)\b|(?P<letter>[kKMBmT])\b(?!-)")
 PRIME_AT = re.compile(r" ?(?P<mark>[′″'’\"])")
 BY_AT = re.compile(r" ?[x×] ?(?=\d)")
+PARTS_AT = re.compile(r"\d{1,2}(?:[ -]\d{1,2})?/\d")
 TIMES_AT = re.compile(r" ?[x×](?!\w)")
 ORDINAL_AT = re.compile(r"(?:st|nd|rd|th|ST|ND|RD|TH)\b")
 PERCENT_AT = re.compile(" ?([%‰])")
@@ -85,7 +86,8 @@ def percent(at: Figure) -> tuple[str, int] | None:
     found = PERCENT_AT.match(at.text, at.end)
     if not found:
         return None
-    return f"{at.words} {'per mille' if found[1] == '‰' else 'percent'}", found.end()
+    tail, end = per_tail(at.text, found.end())
+    return f"{at.words} {'per mille' if found[1] == '‰' else 'percent'}{tail}", end
 
 
 def money_after(at: Figure) -> tuple[str, int] | None:
@@ -94,7 +96,8 @@ def money_after(at: Figure) -> tuple[str, int] | None:
     if not found or at.text[max(0, at.start - 1) : at.start].isalnum():
         return None
     one = "cent" if found[1] == "¢" else MONEY[found[1]][0]
-    return f"{at.words} {plural(one, at.count)}", found.end()
+    tail, end = per_tail(at.text, found.end())
+    return f"{at.words} {plural(one, at.count)}{tail}", end
 
 
 def measured(at: Figure) -> tuple[str, int] | None:
@@ -106,18 +109,38 @@ def measured(at: Figure) -> tuple[str, int] | None:
     if len(written) == 1 and written.isalpha() and written not in "µμΩ":
         return lettered(at, gap, written, end)
     unit = unit_named(written.replace(".", "").replace("º", "°").replace("° ", "°"))
+    last = end == len(at.text) and re.search(r"\d inch|\d in[,;]", at.text)
+    if (
+        written == "in"
+        and (last or INCHES_END.match(at.text, end))
+        and at.written.replace(".", "").isdecimal()
+        and len(at.written) < 5
+    ):
+        return f"{at.words} {plural('inch', at.count)}", end
     if unit is None and written in WITH_STOP:
         return dotted(at, written, end, gap)
+    if written == "ac" and "." in at.written:
+        unit = "acre"
+    if unit == "pint" and english.TYPES & set(around.before(at.text, at.start, 6) + around.after(at.text, end, 2)):
+        unit = "point"
+    if unit == "centiliter" and "garlic" in around.after(at.text, end, 2):
+        unit = "clove"
     if unit == "pint" and gap == "-" and around.word_after(at.text, end) in POINTS:
         unit = "point"
     if unit is None or (
-        written == "pm" or (written == "ct" and gap == " " and at.text[end : end + 1] not in ("", ",", "."))
+        written == "pm"
+        or (written == "pp" and "." in at.written)
+        or (written == "Ma" and not re.match(r" (?:ago|old|BP)\b|[,;)]|\.?\s*$", at.text[end : end + 5]))
+        or (written == "ct" and gap == " " and at.text[end : end + 1] not in ("", ",", "."))
     ):
         return None
     return with_unit(at, unit, gap, end)
 
 
-POINTS = frozenset("range shot line lead play game arc field win deficit contest shooter attempt scale buck".split())
+INCHES_END = re.compile(r"[,;)]| ?[x×] ?\d| (?:wide|tall|long|deep|high|thick|diameter)\b")
+POINTS = frozenset(
+    "fg fgs range shot line lead play game arc field win deficit contest shooter attempt scale buck".split()
+)
 
 
 def with_unit(at: Figure, unit: str, gap: str, end: int) -> tuple[str, int] | None:
@@ -126,7 +149,7 @@ def with_unit(at: Figure, unit: str, gap: str, end: int) -> tuple[str, int] | No
         unit, end = f"{SQUARE[power[0]]} {unit}", power.end()
     if re.match(r"\w|/\w+/", at.text[end : end + 12]):
         return None
-    tail, end = per_tail(at.text, end)
+    tail, end = per_tail(at.text, end + (at.text[end : end + 2] == "./"))
     stop = STOP_INSIDE.match(at.text, end)
     end = stop.end() if stop else end
     enclosed = at.text[: at.begin].endswith("(") and re.match(
@@ -143,10 +166,11 @@ def per_tail(text: str, end: int) -> tuple[str, int]:
     if not found:
         return "", end
     if found["per"] is None:
-        hundred = re.match(r"1000?\b|1,000\b", text[end + 1 : end + 7])
+        hundred = re.match(r"1000?\b|1,000\b|(?:4|6|8|12|24|48|72) ?h(?:rs?|ours)?\b", text[end + 1 : end + 10])
         return (" per", end + 1) if unit_named(found["again"]) and hundred else ("", end)
     if found["per"] not in PER:
-        return "", end
+        counted = len(found["per"]) > 3 and found["per"].islower() and not found["per"].endswith("s")
+        return (f" per {found['per']}", found.end()) if counted else ("", end)
     return f" per {per_unit(found['per'], found['power'])}", found.end()
 
 
@@ -161,8 +185,8 @@ def lettered(at: Figure, gap: str, letter: str, end: int) -> tuple[str, int] | N
     """A number and one letter: the letter is a unit, a multiplier, or part of a name."""
     if letter in WITH_STOP and at.text[end : end + 1] == "." and gap == " ":
         return dotted(at, letter, end)
-    if gap == " " and letter in "Ttc" and english.FOOD & set(around.after(at.text, end, 2)):
-        return f"{at.words} {plural(WITH_STOP[letter], at.count)}", end
+    if named := named_before(at, gap, letter, end):
+        return f"{at.words} {named}", end
     kind = decide.letter_after_number(at.text, at.begin, at.written, gap, letter, end)
     if kind == "unit" and letter in UNITS:
         return with_unit(at, UNITS[letter], gap, end)
@@ -170,6 +194,8 @@ def lettered(at: Figure, gap: str, letter: str, end: int) -> tuple[str, int] | N
         return f"{at.words} {plural('minute' if letter == 'm' else 'day', at.count)}", end
     if kind == "degrees":
         return f"{at.words} degrees {'Celsius' if letter == 'C' else 'Fahrenheit'}", end
+    if kind == "scale" and letter in "kK" and (unit := SCALED_UNIT.match(at.text, end)):
+        return f"{at.words} thousand {plural(unit_named(unit[1]) or unit[1], '2')}", unit.end()
     if kind == "scale" and at.written + letter not in GENERATIONS:
         return f"{at.words}{scale(letter)}", end
     if gap == "" and letter not in "xX" and not at.low:
@@ -178,9 +204,23 @@ def lettered(at: Figure, gap: str, letter: str, end: int) -> tuple[str, int] | N
     return None
 
 
+def named_before(at: Figure, gap: str, letter: str, end: int) -> str | None:
+    """What words beside a number and a letter say at once: 10 U of insulin, 2 T sugar, lat. 40.7 N."""
+    if letter in "uU" and {"insulin", "heparin"} & set(around.before(at.text, at.begin, 3)):
+        return plural("unit", at.count)
+    if gap == " " and letter in "Ttc" and english.FOOD & set(around.after(at.text, end, 2)):
+        return plural(WITH_STOP[letter], at.count)
+    if letter in "NSEW" and english.COORDINATES & set(around.before(at.text, at.begin, 2)):
+        return english.COMPASS[letter].lower()
+    return None
+
+
+SCALED_UNIT = re.compile(r" (mi|km|lbs?|ft|sq ft|sf|gal|kg)\b\.?(?=[,;)/]| [a-z]|\Z)")
+
+
 def dotted(at: Figure, unit: str, end: int, gap: str = "") -> tuple[str, int] | None:
     """3 in. of rain, 1 c. sugar; not a word that ends a sentence."""
-    found = re.compile(r"\.(?=,| [a-z0-9(]|\Z)").match(at.text, end)
+    found = re.compile(r"\.(?=[,;)]| [a-z0-9(+&@=]|\Z)").match(at.text, end)
     if not found:
         return None
     end = found.end() if found.end() < len(at.text) else found.start()
@@ -207,11 +247,13 @@ def large(at: Figure) -> tuple[str, int] | None:
 def primes(at: Figure) -> tuple[str, int] | None:
     """12' x 10', 27" monitor: feet and inches, minutes and seconds of an arc or a match; or quotation marks."""
     found = PRIME_AT.match(at.text, at.end)
-    if not found or re.match(r"[\w'’‘`\"“]", at.text[max(0, at.start - 1) : at.start]):
+    if not found or re.search(r"(?<!['’′\"″][x×])(?<=[\w'’‘`\"“])\Z", at.text[max(0, at.start - 2) : at.start]):
         return None
     mark, end, text = found["mark"], found.end(), at.text
     if " " in found[0] and mark not in "′″":
         return None
+    if mark in "'’′" and around.word_before(text, at.start) in COOKED:
+        return f"{at.words} {plural('minute', at.written)}", end
     if mark == "″" or (mark == '"' and not quoted(at, end)):
         return inches(at, end)
     if mark in "\"'’" and (mark == '"' or apostrophe(at, mark, end)):
@@ -222,11 +264,15 @@ def primes(at: Figure) -> tuple[str, int] | None:
     return f"{at.words} {'foot' if single else plural('foot', at.written)}", end
 
 
+COOKED = frozenset("simmer boil cook bake fry steam roast rest every wait chill knead stir".split())
+"""Before 20' they show that it is minutes."""
+
+
 def quoted(at: Figure, end: int) -> bool:
     """Whether a straight mark closes a quotation."""
     text = at.text
     if text[end : end + 1].isalnum():
-        return True
+        return not re.match(r"[WDHLwdhl]\b", text[end : end + 2])
     return text.count('"') % 2 == 0 and not re.match(r" ?[x×]", text[end : end + 2]) and "x" not in text[: at.start]
 
 
@@ -234,22 +280,28 @@ def apostrophe(at: Figure, mark: str, end: int) -> bool:
     text = at.text
     if re.search(r"['’\"″′] ?[x×] ?\Z", text[max(0, at.start - 4) : at.start]):
         return False
+    if of_a_match(text, at, end) or re.match(r"[x×] ?\d", text[end : end + 3]):
+        return False
     if text[end : end + 1].isalnum() or (mark == "'" and text.count(mark, max(0, at.start - 40), at.start) % 2):
         return True
-    return not (of_a_match(text, at, end) or FEET_GO_ON.match(text, end))
+    return not FEET_GO_ON.match(text, end)
 
 
 FEET_GO_ON = re.compile(r" ?[x×]| (?:tall|long|wide|deep|high|by)\b|,? |[.)]?\Z")
 
 
 def inches(at: Figure, end: int) -> tuple[str, int]:
-    noun = re.match(r" [a-z]", at.text[end : end + 2]) and around.word_after(at.text, end) == "monitor"
+    following = around.word_after(at.text, end)
+    noun = re.match(r" [a-z]", at.text[end : end + 2]) and following == "monitor"
+    named = at.text.count('"', 0, at.start) % 2 == 0 and (len(following) > 2 or following == "sq")
+    thing = named and following not in NOT_THINGS and not NOT_A_NOUN.match(at.text, end)
     single = MODEL_AFTER.match(at.text, end) or (
-        adjective(at.text, at.begin, end) and not (noun and not_after_article(at))
+        (thing or adjective(at.text, at.begin, end)) and not (noun and not_after_article(at))
     )
     return f"{at.words} {'inch' if single else plural('inch', at.written)}", end
 
 
+NOT_THINGS = frozenset("apart thick below above per inches the square between".split())
 MODEL_AFTER = re.compile(r" [A-Z]{1,3}\d")
 
 
@@ -261,10 +313,13 @@ def of_a_match(text: str, at: Figure, end: int) -> bool:
     """The 45' mark."""
     if around.word_after(text, end) in ("mark", "minute", "goal"):
         return True
+    if SEVERAL_MINUTES.search(text[max(0, at.start - 12) : end + 12]):
+        return True
     named = re.search(r"(?:\b([A-Z][a-z]+),? |['’], )\Z", text[max(0, at.start - 20) : at.start])
     return bool(named and named[1] not in LENGTHS and re.match(r",|\.|\Z", text[end : end + 1]))
 
 
+SEVERAL_MINUTES = re.compile(r"\b\d{1,2}['’′](?:,| and| &) (?:and )?\d{1,3}['’′](?![\d\"″x])")
 LENGTHS = ("Height", "Width", "Length", "Depth", "Board", "About", "Over", "Only", "Size", "The")
 
 
@@ -273,7 +328,7 @@ def by_or_times(at: Figure) -> tuple[str, int] | None:
     text, end = at.text, at.end
     if text[max(0, at.start - 1) : at.start].isalnum():
         return None
-    if not BY_AT.match(text, end):
+    if not BY_AT.match(text, end) or PARTS_AT.match(text, BY_AT.match(text, end).end()):  # type: ignore[union-attr]
         found = TIMES_AT.match(text, end)
         if not found:
             return None
@@ -282,31 +337,35 @@ def by_or_times(at: Figure) -> tuple[str, int] | None:
             return f"{at.words} x", found.end()
         return f"{at.words} times", found.end()
     parts, crossed = [at.written], False
-    while len(parts) < 4 and (found := BY_AT.match(text, end)):
+    while len(parts) < 4 and (found := BY_AT.match(text, end)) and not PARTS_AT.match(text, found.end()):
         part = AT.match(text, found.end())
         assert part is not None, "a digit follows"
         crossed |= "×" in found[0] and " " in found[0]
         parts.append(part[0])
         end = part.end()
-    word = "times" if re.match(r" ?=|\^", text[end : end + 2]) or crossed else "by"
+    asked = " x " in text[at.start : end] and ASKED.search(text[max(0, at.start - 10) : at.start])
+    word = "times" if re.match(r" ?=|\^", text[end : end + 2]) or crossed or asked else "by"
     long = all(RESOLUTION.fullmatch(part) for part in parts)
     words = f" {word} ".join(pairs(int(part)) if long else amount(part) for part in parts)
     return with_dimension(text, words, parts[-1], end)
 
 
+ASKED = re.compile(r"(?i)\b(?:what['’]?s|what is|multiply) \Z")
 COMPUTED_BESIDE = re.compile(r" ?(?:[-−–+] ?\d|[=<>*/^²³)≤≥])")
 DIMENSION_UNIT = re.compile(r" ?(cm|mm|m|in|ft|km|px|inch|inches|feet)(²|³|2|3)?(?![\w²³/])")
 
 
 def with_dimension(text: str, words: str, last: str, end: int) -> tuple[str, int]:
     """2x8 m2: the area that two lengths span."""
-    if inch := re.compile(r"-in(?:ch)?\b\.?(?= [a-z])").match(text, end):
+    if inch := re.compile(r'-in(?:ch)?\b\.?(?= [a-z])|["″](?= [a-z]| or\b)').match(text, end):
         return f"{words} inch", inch.end()
     found = DIMENSION_UNIT.match(text, end)
     if found and found[2] and (unit := UNITS.get(found[1])):
         return f"{words} {SQUARE[found[2]]} {plural(unit, '2')}", found.end()
     if found and found[1] == "m" and adjective(text, end, found.end()):
         return f"{words} meter", found.end()
+    if found and not found[2] and found[1] in UNITS:
+        return f"{words} {plural(UNITS[found[1]], '2')}", found.end()
     counted = UNIT_AT.match(text, end)
     name = counted and not found and len(counted["unit"]) > 1 and unit_named(counted["unit"])
     if counted and name:
@@ -416,7 +475,8 @@ def area(found: Match) -> str | None:
 
 
 RULES: tuple[Rule, ...] = (
-    Rule("a/", r"(?:(?<=\w )per |(?<=[\dkM])/)(?P<per>[A-Za-zµμ]{1,9})(?P<power>[²³])?(?![\w/])(?:\.(?= [a-z]))?", per),
+    Rule("a/", r"(?:(?<=\w )per |(?<=[\dkM])/)(?P<per>[A-Za-zµμ]{1,9})(?P<power>[²³])?(?![\w/])(?:\.(?=,"
+         r"| [a-z0-9(@&+=]))?", per),
     Rule("a", r"(?<![\w/])(?P<unit>[a-zµμ]{1,3})(?P<power>[²³])(?!\w)", area),
     Rule("0.", rf"{FIGURE}", quantity),
 )  # fmt: skip

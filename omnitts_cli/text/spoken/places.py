@@ -88,13 +88,22 @@ def compass(found: Match) -> str | None:
         return f"{english.COMPASS[point]}ern"  # S. Calif.
     if found[0].endswith(".") and region and region[1] in english.REGIONS:
         return english.COMPASS[point]
+    if HOUSE_NUMBER.search(before(found)) and re.match(r" [A-Z][a-z]{2,}(?:[,.;]|\Z| (?:&|and)\b)", following):
+        return english.COMPASS[point]
+    if found[0] == point and ROAD_BEFORE.search(before(found)):
+        return english.COMPASS[point].lower()
     if DISTANCE.search(before(found)) and re.match(r" (?:on|of|from|to|along)\b|[.,;]|$", following):
         return english.COMPASS[point].lower()
     return english.COMPASS[point] if STREET_NAME.match(following) else None
 
 
 DISTANCE = re.compile(r"\d ?(?:miles?|mi\.?|km|kilometers|blocks?|feet|ft\.?|yards|min\.?|mins\.?|hrs?\.?|hours?) \Z")
-STREET_NAME = re.compile(rf" (?:(?:[A-Z][\w'’]* ){{1,3}}(?:{STREET})\b|\d{{1,3}}(?:st|nd|rd|th) (?:{STREET}|st|ave)\b)")
+STREET_NAME = re.compile(
+    rf" (?:(?:[A-Z][\w'’]* ){{1,3}}(?:{STREET})\b|\d{{1,3}}(?:st|nd|rd|th) (?:{STREET}|st|ave)\b"
+    r"|\d{1,3}(?:st|nd|rd|th)(?:[,.;]|\Z| (?:&|and|in|at)\b))"
+)
+HOUSE_NUMBER = re.compile(r"(?:\A|, |\b(?:at|to|from|on|near) )(?!(?:19|20)\d\d )\d{1,5} \Z")
+ROAD_BEFORE = re.compile(r"\b(?:R(?:ou)?te?\.?|US|I|SR|CR|Hwy\.?|Highway|Interstate|Pike|M|Exit)[ -]?\d{1,3}[ ,(]* ?\Z")
 
 
 def state(found: Match) -> str | None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 from omnitts_cli.text.abbreviations import rules_for
-from omnitts_cli.text.boundary import NO_VOWEL, starts_sentence
-from omnitts_cli.text.numerals import cardinal, ordinal, roman
-from omnitts_cli.text.short_english import SHORT_ENGLISH
+from omnitts_cli.text.boundary import starts_sentence
+from omnitts_cli.text.numerals import cardinal, ordinal, pairs, roman
+from omnitts_cli.text.short_english import ALSO_WORDS, SHORT_ENGLISH
 from omnitts_cli.text.spoken import english
-from omnitts_cli.text.spoken.rules import Match, Rule, Said
+from omnitts_cli.text.spoken.rules import Match, Rule, Said, compiled
 from omnitts_cli.text.spoken.units import PER, plural
 
 SHORT = {
@@ -18,47 +18,42 @@ SHORT = {
     "incl": "including", "est": "established", "cf": "compare", "viz": "namely", "vs": "versus", "et al": "et al",
     "a.k.a": "also known as", "Ph.D": "P H D", "M.D": "M D", "min": "minimum", "max": "maximum",
     "misc": "miscellaneous", "Tel": "Telephone", "ext": "extension", "ca": "circa", "Jr": "Junior", "Sr": "Senior",
-    "Esq": "Esquire", "temp": "temperature", "Co": "Company", "Gov't": "Government", "lat": "latitude",
+    "Esq": "Esquire", "temp": "temperature", "Co": "Company", "lat": "latitude",
     "lon": "longitude", "long": "longitude", "ft": "featuring", "feat": "featuring", "sat": "saturation",
     "vis": "visibility", "ed": "edited", "exp": "expires", "Intl": "International", "Natl": "National",
-    "Asst": "Assistant", "Rep": "Rep", "Bldg": "Building", "Elem": "Elementary", "resp": "respectively",
-    "esp": "especially", "excl": "excluding", "ref": "reference", "mfg": "manufacturing", "alt": "altitude",
+    "Asst": "Assistant", "Rep": "Rep", "Bldg": "Building",  "resp": "respectively",
+    "esp": "especially", "excl": "excluding", "ref": "reference", "alt": "altitude",
     "arr": "arrives", "dep": "departs", "eff": "effective", "plat": "platform", "pop": "population",
     "dist": "distance", "bal": "balance", "nr": "near", "rev": "revenue",
     "suppl": "supplementary", "reg": "regular", "lit": "literature", "op cit": "op cit", "No": "number",
-    "Hosp": "Hospital", "Inst": "Institute", "Soc": "Society",
+    "trans": "translated", "def": "defendant", "disp": "dispense", "blt": "built",
+    "Inst": "Institute", "Soc": "Society",
 }  # fmt: skip
 FORMS = SHORT_ENGLISH | {short.lower(): long for short, long in SHORT.items()}
 ENDS = {
     "jr", "sr", "etc", "inc", "ltd", "corp", "bros", "ph.d", "m.d", "min", "max", "et al", "esq", "co", "dept", "ea",
-    "temp", "approx", "qty", "univ", "assn", "util", "utils", "equip", "pers", "attr", "subsid", "subsids", "repl",
-    "susp", "govt", "incl", "excl",
-    *(key for key in SHORT_ENGLISH if NO_VOWEL.fullmatch(key)),
+    "temp", "approx", "univ", "assn", "incl", "excl", *(key for key in SHORT_ENGLISH if key not in ALSO_WORDS),
 }  # fmt: skip
 GOES_ON = {
     "min", "max", "est", "ext", "ca", "lat", "lon", "long", "sat", "vis", "ed", "exp", "ref", "rep", "no", "ft",
-    "temp", "esp", "resp", "co", "ea", "op cit", "soc", "inst", "hosp", "elem", "alt", "arr", "nr", "rev", "dep", "eff",
-    "plat", "pop", "dist", "bal", "reg", "lit",
-    *(key for key in SHORT_ENGLISH if not NO_VOWEL.fullmatch(key) and key not in ENDS),
+    "temp", "esp", "resp", "co", "ea", "op cit", "soc", "inst", "alt", "arr", "nr", "rev", "dep", "eff",
+    "plat",
+    "pop", "dist", "bal", "reg", "lit", "trans", "disp", "blt", *(key for key in SHORT_ENGLISH if key in ALSO_WORDS),
 }  # fmt: skip
 WITHOUT_STOPS = english.words(
-    "bdrm bdrms bldgs flr flt hr hrs mfr mgmt mgr mktg mtg mth mths pkg pkgs pmt qtr rxn svcs twp wk wks yr yrs"
+    "bdrm bdrms bldgs bkfst cthse dlvry dlvy flr flt fncd frwy hr hrs hrg mfr mgmt mgr mktg mtg mth mths mvmt mvt pkg "
+    "pkgs pmt pymt sz prkg qtr qtrly rcpt rcpts rxn shpg shpt svc svcs svgs tkt tkts twp txn txns wk wkly wks yld "
+    "yr yrly "
+    "yrs"
 )
 WITHOUT_VOWELS = {key: SHORT_ENGLISH[key] for key in WITHOUT_STOPS}
 """Read also without a full stop."""
 NAMES_ONLY = {
-    "long", "sat", "ft", "no", "rep", "soc", "inst", "elem", "hosp", "mo", "rev",
+    "long", "sat", "ft", "no", "rep", "soc", "inst", "mo", "rev", "def",
 }  # fmt: skip
-CAPITALS = {"arr", "dep", "eff", "temp", "est", *SHORT_ENGLISH} - {
-    "fam",
-    "opt",
-    "org",
-    "ret",
-    "num",
-    "prov",
-    "mo",
-    "reg",
-}
+CAPITALS = {"arr", "disp", "blt", "dep", "eff", "temp", "est", *SHORT_ENGLISH} - english.words(
+    "fam opt org ret num prov mo reg"
+)
 """Read also with a capital before a word, as nobody is called so: Eff. Jan. 1."""
 LABELS = {"wt": "weight", "ht": "height", "amt": "amount", "bal": "balance", "freq": "frequency", "tot": "total"}
 """Read without a full stop before a colon."""
@@ -73,14 +68,16 @@ NUMBERED = {
     "ext": "extension", "div": "division", "sect": "section", "suppl": "supplement", "sched": "schedule",
     "q": "question", "wk": "week", "gr": "grade", "exh": "exhibit", "jct": "junction", "plat": "platform",
     "ref": "reference", "refs": "references", "platf": "platform", "col": "column", "cols": "columns",
+    "per": "period", "sch": "schedule", "cts": "counts", "mvt": "movement", "mvmt": "movement", "pg": "page",
+    "pgs": "pages", "ck": "check", "chk": "check", "err": "error",
     "chs": "chapters", "secs": "sections", "arts": "articles", "paras": "paragraphs",
 }  # fmt: skip
-LETTERED = "sched col cols apt bldg rm ste fig figs tab app sec ex exh".split()
+LETTERED = "sched sch col cols apt bldg rm ste fig figs tab app sec ex exh".split()
 """Read before a letter too: Exh. A."""
 ALWAYS_SMALL = {
     "no": "number", "nos": "numbers", "c": "circa",
 }  # fmt: skip
-WITHOUT_STOP = "fig figs vol rm apt ste bldg rte hwy ext eq eqs pp jct exh".split()
+WITHOUT_STOP = "fig figs vol exp pg pgs chk rm apt ste bldg rte hwy ext eq eqs pp jct exh".split()
 """Read before a number also without a full stop."""
 NO_STOP = ("Mr", "Mrs", "Ms", "Mx", "Prof")
 TITLE = "|".join(sorted(english.TITLES, key=len, reverse=True))
@@ -119,6 +116,8 @@ def shortened(found: Match) -> str | None:
     key = written.lower()
     if written[1:] != key[1:] and written not in SHORT and not written.isupper():
         return None  # HRs.
+    if written == "EST":
+        return None
     said = by_neighbours(found, key) or (FORMS[key] if in_full(found, key) else None)
     if said is None:
         return None
@@ -126,35 +125,69 @@ def shortened(found: Match) -> str | None:
 
 
 def by_neighbours(found: Match, key: str) -> str | None:
-    """What some short forms stand for beside other words only: 2nd ed., $4 ea., asst. colors, every mo."""
+    """What a short form stands for beside the words of BESIDE only: 2nd ed., $4 ea., asst. colors, C min."""
     after, earlier = found.string[found.end() : found.end() + 16], before(found)
-    if key == "ed":
-        return "edition" if re.search(r"\d(?:st|nd|rd|th) \Z", earlier) else None
-    if key == "ea":
-        return "each" if re.search(r"\d (?:[a-z]+ )?\Z", earlier) else None
-    if key == "incl" and re.match(r" ?$|[,)]", after):
-        return "included"
-    if key == "alt" and not re.match(r" [\d:]", after):
-        return "alternate"
-    if key == "asst" and re.match(r" [a-z]+s\b", after):
-        return "assorted"
-    if key in ("mo", "yr", "wk") and re.search(r"\b(?:every|each|per|a|last|next|this) \Z", earlier):
-        return FORMS[key]
+    for said, left, right in BESIDE.get(key, ()):
+        if compiled(rf"(?:{left})\Z").search(earlier) and compiled(right).match(after):
+            return said
     return None
 
 
-NEEDS = {"ed": " by", "reg": r" [$€£]", "lit": r" \d"}
+PERIOD = r"\b(?:every|each|per|a|last|next|this) "
+BESIDE: dict[str, tuple[tuple[str, str, str], ...]] = {
+    "alt": (("alternate", "", r"(?! [\d:])"),),
+    "asst": (("assorted", "", r" [a-z]+s\b"),),
+    "co": (("County", r"(?<!&)(?<!\band) ", r", (?:[A-Z]\.[A-Z]\.|[A-Z]{2}\b)"),),
+    "conf": (("confirmation", "", r" #?\d"),),
+    "def": (("defeated", r"[A-Z][a-z]+ ", " [A-Z]"),),
+    "dep": (("deposit", r"\b(?:sec\.|security|[Dd]irect|refundable) ", ""),),
+    "ea": (("each", r"\d [^\d,;]{0,12}|\d\.?\d* ", ""),),
+    "ed": (("edition", r"\d(?:st|nd|rd|th) ", ""),),
+    "est": (("estimated", "", r"(?! (?:in |1[5-9]|20)\d?)"),),
+    "illus": (("illustrations", r"\d (?:[a-z/]+ )?", ""),),
+    "incl": (("included", "", r" ?$|[,;)]"),),
+    "med": (("medical", "", " (?:Ctr|Center|Sch|Dir|Bldg|Assn|Group|Supply|Plaza)"),),
+    "min": (("minor", r"\b[A-G](?:#|b|♯|♭| sharp| flat)? ", ""),),
+    "mo": (("month", PERIOD, ""),),
+    "opt": (("option", "", r" #?\d"),),
+    "rev": (
+        ("revised", r"\bed\.?, ", ""),
+        ("revised", "", r" (?:&|and) |,? ed\b"),
+        ("revenue", r"\b(?:[Gg]ross|[Tt]otal|[Nn]et|[Aa]nnual|[Ss]ales) ", ""),
+    ),
+    "wk": (("week", PERIOD, ""),),
+    "yr": (
+        ("year", PERIOD, ""),
+        (
+            "your",
+            r"[a-z](?<!\bper)(?<!\bthe)(?<!\bof)(?<!\bin)(?<!\bold)(?<!fiscal)(?<!school)(?<!calendar)(?<!\btax)(?<!\bnew)"
+            r"(?<!\bone) ",
+            r" (?!of\b|old\b|round\b|end\b|to\b|ago\b|from\b)[a-z]{2}",
+        ),
+    ),
+}  # fmt: skip
+"""For some short forms: what it stands for, what ends the text before it, what begins the text after it."""
+
+
+NEEDS = {
+    "ed": " by",
+    "reg": r" [$€£]",
+    "lit": r" \d",
+    "trans": " (?:by|[A-Z])",
+    "disp": r" #?\d",
+    "blt": r" (?:in )?\d{4}",
+}
 """What must follow some short forms, which are words too."""
 
 
 def in_full(found: Match, key: str) -> bool:
     """Whether a short form is read in full where it stands."""
-    written, after = found["short"], found.string[found.end() : found.end() + 3]
+    written, after = found["short"], found.string[found.end() : found.end() + 8]
     if key in NAMES_ONLY or (key in GOES_ON and not re.match(r"[,:]? [\w(=#$€£'\"]|,", after)):
         return False
-    if key in GOES_ON - CAPITALS and written[0].isupper() and written not in SHORT and not re.match(r" \d", after):
+    if key in GOES_ON - CAPITALS and written[0].isupper() and written not in SHORT and not re.match(r" [\d$€£]", after):
         return False  # Max. is a name
-    if key == "co" and not re.search(r"(?:&|[A-Z][a-z]+|\b[Tt]he) \Z", before(found)):
+    if key == "co" and not re.search(r"(?:&|[A-Z][a-z]+\.?|\b[Tt]he) \Z", before(found)):
         return False
     return key not in NEEDS or bool(re.match(NEEDS[key], after))
 
@@ -168,7 +201,7 @@ def closes(found: Match) -> bool:
 def title(found: Match) -> str | None:
     """Before a name: Cpl. Jones, Fr. Brown; Sr. after one is Senior."""
     name = found["title"]
-    follows = re.match(r" [A-Z]", found.string[found.end() : found.end() + 2])
+    follows = re.match(r" (?:[A-Z]|& M)", found.string[found.end() : found.end() + 4])
     if name in ("Pres", "Gov", "Sen") and re.match(r" [a-z]", found.string[found.end() : found.end() + 2]):
         return english.TITLES[name]
     if name in ("Sec", "Br", "Sr", "Treas", "Rep", "Col", "Maj", "Hon", "Det", "Fr", "Pres", "Gen") and not follows:
@@ -186,7 +219,7 @@ def numbered(found: Match) -> str | None:
     key = word.lower()
     if found["stop"] is None and key not in WITHOUT_STOP:
         return None
-    lettered = re.match(r"[A-Z]\b", found.string[found.end() : found.end() + 2])
+    lettered = re.match(r"[A-Z](?![\w])", found.string[found.end() : found.end() + 2])
     if lettered and lettered[0] not in "IVX" and key not in LETTERED:
         return None
     if key == "col" and not lettered and not re.match(r"\d", found.string[found.end() :][:1]):
@@ -199,7 +232,7 @@ def numbered(found: Match) -> str | None:
         return None
     if key == "pt" and re.search(r"\d ?\Z", before(found)):
         return None
-    if word in ("C", "V", "Q", "FL", "Q"):
+    if word in ("C", "V", "Q", "FL", "EQ"):
         return None
     long = ALWAYS_SMALL.get(key) or like(NUMBERED[key], word)
     return f"{long} "
@@ -238,6 +271,18 @@ def aged(found: Match) -> str:
     return "year old" if re.match(r" (?!and\b|with\b|who\b|but\b|or\b|is\b|when\b)[A-Za-z]", after) else "years old"
 
 
+def sex(found: Match) -> str:
+    """67 y/o M."""
+    return "male" if found[0] == "M" else "female"
+
+
+def every_hours(found: Match) -> str:
+    """q6h, q 4-6 hrs: how often something is taken."""
+    until = f" to {cardinal(int(found['until']))}" if found["until"] else ""
+    unit = {"h": "hour", "d": "day", "w": "week", "m": "minute"}[found["unit"][0]]
+    return f"every {cardinal(int(found['from']))}{until} {plural(unit, found['until'] or found['from'])}"
+
+
 TRADING = {
     "d/b/a": "doing business as", "a/k/a": "also known as", "f/k/a": "formerly known as", "n/k/a": "now known as",
 }  # fmt: skip
@@ -246,6 +291,29 @@ TRADING = {
 def rule_of_court(found: Match) -> str:
     kind = {"Civ": "Civil Procedure", "Crim": "Criminal Procedure", "App": "Appellate Procedure", "Evid": "Evidence"}
     return f"Federal Rule of {kind[re.findall('[A-Z][a-z]+', found[0])[-1]]}"
+
+
+def departure(found: Match) -> str:
+    """dep CVG 6:05a, arr. 7:40."""
+    return like({"d": "departs", "a": "arrives", "l": "leaves"}[found["short"][0].lower()], found["short"])
+
+
+def one_unit(found: Match) -> str:
+    """$3 a gal.; the full stop that ends a text is kept."""
+    stop = "." if found[0].endswith(".") and not found.string[found.end() :].strip() else ""
+    return f"{PER.get(found['unit'] or found['unit2'], 'dozen')}{stop}"
+
+
+def public_law(found: Match) -> str:
+    """Pub. L. 117-58."""
+    number = "number " if found["number"] else ""
+    return f"Public Law {number}{pairs(int(found['congress']))} dash {pairs(int(found['law']))}"
+
+
+def dotted_letters(found: Match) -> str:
+    """a.m alone, b.i.d."""
+    letters = re.findall("[a-z]", found[0])
+    return (" " if letters in (["b", "i", "d"], ["t", "i", "d"]) else "").join(letters).upper()
 
 
 def per_person(found: Match) -> str | None:
@@ -268,15 +336,38 @@ def century(found: Match) -> str:
     return "century" + ("." if not found.string[found.end() :].strip() else "")
 
 
-def genesis(found: Match) -> str:
-    return "Genesis"
+def scripture(found: Match) -> str | None:
+    """Rom. 8:28, 1 Cor. 13; not Tim 3:30."""
+    book, verse = found["book"], found["verse"]
+    if not found["nth"] and book in NAMED_LIKE_BOOKS and (not found["stop"] or not verse):
+        return None
+    if not verse and not found["nth"] and (not found["stop"] or book not in english.BIBLE):
+        return None
+    nth = {"1": "First ", "2": "Second ", "3": "Third "}.get(found["nth"] or "", "")
+    until = f" to {cardinal(int(found['until']))}" if found["until"] else ""
+    after = f" {cardinal(int(verse))}{until}" if verse else ""
+    return f"{nth}{english.BIBLE.get(book, book)} {cardinal(int(found['chapter']))}{after}"
 
 
-def chat(found: Match) -> str | None:
+NAMED_LIKE_BOOKS = english.words("Sam Tim Dan Phil Mal Matt Pet Col Rev Gen Mt Num Jas Job Mark Luke John James")
+
+
+def chat(found: Match) -> Said:
     """thx, btw, 2nite."""
     written = found[0]
     key = written.lower()
     said = english.CHAT.get(key) or WITHOUT_VOWELS.get(key)
+    if key == "wk" and re.search(
+        r"\b(?:at|to|from|off|after) \Z", found.string[max(0, found.start() - 8) : found.start()]
+    ):
+        return "work"
+    if (
+        key == "yr"
+        and found.string.islower() is False
+        and YOUR.search(found.string[max(0, found.start() - 12) : found.start()])
+        and (re.match(r" [a-z]{3,}", found.string[found.end() : found.end() + 4]))
+    ):
+        return like("your", written)
     if key == "btw" and re.match(r" \d+ and \d", found.string[found.end() : found.end() + 10]):
         return like("between", written)
     if key in english.SMALL_ONLY and written != key:
@@ -290,7 +381,21 @@ def chat(found: Match) -> str | None:
         return None
     if key in ("hr", "hrs", "mins", "secs", "wk", "wks", "sth") and found.string[: found.start()][-1:] == "/":
         return None
+    if re.match(r"\. (?:[a-z]|\d)", found.string[found.end() : found.end() + 3]) and not found.string.islower():
+        return like(said, written), found.end() + 1
     return like(said, written)
+
+
+YOUR = re.compile(
+    r"\b(?:bring|got|get|is|was|send|with|in|on|for|at|and|of|is|need|use|give|take|have|see|love|like|w/) \Z"
+)
+"""Before "yr" they show that it is your."""
+
+
+def with_apostrophe(found: Match) -> str | None:
+    """Req'd, int'l, b'fast."""
+    said = english.APOSTROPHES.get(f"{found['start']}'{found['end']}".lower())
+    return like(said, found[0]) if said else None
 
 
 def letters(found: Match) -> str | None:
@@ -299,6 +404,14 @@ def letters(found: Match) -> str | None:
 
 
 def slashed(found: Match) -> str | None:
+    if len(found[0]) == 3 and re.search(r"= ?\Z", before(found)):
+        return f"{found[0][0]} over {found[0][2]}"
+    if found[0] == "a/c" and re.match(r" (?:no\b|#|\d{5})", found.string[found.end() : found.end() + 7]):
+        return "account"
+    if found[0] == "b/w" and re.match(
+        r" (?:photo|illus|film|image|print|tv|copy|laser|pic|movie)", found.string[found.end() :][:10]
+    ):
+        return "black and white"
     if found[0] == "c/o" and re.search(r"(?:\b[Pp](?:t\.?|atient)|y/?\.?o\.?(?: [MF])?) \Z", before(found)):
         return "complains of"
     return english.SHORT_WORDS.get(found[0]) or english.SHORT_WORDS.get(found[0].lower())
@@ -338,12 +451,15 @@ ALL_FORMS = tuple({form.split(".")[0].split(" ")[0] for form in FORMS})
 ENTRIES = "|".join(re.escape(form) for form in sorted(FORMS, key=len, reverse=True))
 
 RULES: tuple[Rule, ...] = (
-    Rule("a", r"\bGen\.(?= \d+:\d)", genesis, words=("gen",)),
-    Rule("a", rf"\b(?P<title>{TITLE})\.(?=\s|$)", title, words=tuple(t.lower() for t in english.TITLES)),
+    Rule("a0", rf"(?<![\w.])(?:(?P<nth>[1-3]) )?(?P<book>{'|'.join((*english.BIBLE, *english.SCRIPTURE))})"
+         r"(?P<stop>\.)? (?P<chapter>\d{1,3})(?::(?P<verse>\d{1,3})(?:[-–](?P<until>\d{1,3})(?![\d:]))?)?"
+         r"(?![\d:]| ?[ap]\.?m\b)",
+         scripture, " ", words=tuple(book.lower() for book in (*english.BIBLE, *english.SCRIPTURE))),
+    Rule("a", rf"\b(?P<title>{TITLE})\.(?=\s|/[A-Z]|$)", title, words=tuple(t.lower() for t in english.TITLES)),
     Rule("a", rf"\b(?P<title>{'|'.join(NO_STOP)})(?= [A-Z])", title, words=tuple(t.lower() for t in NO_STOP)),
     Rule("a", r"(?<=(?:st|nd|rd|th)[ -])c\.(?=[ ,;)]|$)", century, words=("c",)),
     Rule("a", r"(?<![\w-])(?P<word>[A-Za-z]{1,5})(?:(?P<stop>\.) ?|(?P<space> ))(?=#?\d|[IVXLC]+\b|[A-Z]\b"
-         r"(?!\. ?\S)|\([0-9a-z]{1,3}\))",
+         r"(?!\. ?\S)|[A-Z]{1,3}-?\d|\([0-9a-z]{1,3}\))",
          numbered,
          words=tuple(NUMBERED)),
     Rule("#№", r"#(?=\d+[A-Z]?(?:[^\w#]|$|-))|№ ?(?=\d)", lambda found: "number "),
@@ -355,13 +471,62 @@ RULES: tuple[Rule, ...] = (
          rule_of_court, words=("fed",)),
     Rule("a", r"\b[Ii]d\.(?= (?:at|¶|§)|,)", lambda found: found[0][:-1], words=("id",)),
     Rule("a", r"\bnn?\. ?(?=\d)", lambda found: "note ", words=("n", "nn")),
-    Rule("a", r"\b[bd]\. ?(?=(?:1\d|20)\d\d\b)", lambda found: "born " if found[0][0] == "b" else "died ",
+    Rule("a", r"\b[bd]\. ?(?=(?:c\. ?|ca\. ?)?(?:1\d|20)\d\d\b)",
+         lambda found: "born " if found[0][0] == "b" else "died ",
          words=("b", "d")),
-    Rule("a", r"\brev\.?(?= [$€£+-]?\d)", lambda found: "revenue", words=("rev",)),
+    Rule("a", r"\brev\.?(?= (?:[$€£+-]?\d|FY|up\b|down\b|growth\b))", lambda found: "revenue", words=("rev",)),
     Rule("a", r"(?<=\d )p\.?p\.?(?!\w)", per_person, words=("p", "pp")),
     Rule("a", r"\b[A-Z][a-zäöü]+str\.(?= ?\d)", lambda found: f"{found[0][:-4]}strasse"),
     Rule("a", r"(?<![\w/])(?:[A-Za-z]{1,3}/(?:[A-Za-z]{1,3})?)(?![\w/])", slashed,
          words=tuple({short.split("/")[0].lower() for short in english.SHORT_WORDS})),
+    Rule("a", r"\b[Mm]ed\.?-(?=low|high|rare|large|well|size)",
+         lambda found: like("medium ", found[0]), words=("med",)),
+    Rule("a", r"\bHep\.? (?=[ABC]\b)", lambda found: "Hepatitis ", words=("hep",)),
+    Rule("a", r"(?<=(?:st|nd|rd|th)[ -])[Gg]en\b\.?", lambda found: "generation", words=("gen",)),
+    Rule("a", r"\b[Bb]ot\.? (?=(?:of )?(?:the )?\d(?:st|nd|rd|th)\b)", lambda found: "bottom ", words=("bot",)),
+    Rule("a", r"(?<![\d]) ?\b[Mm]m?\. ?(?=\d{1,3}[-–]\d)", lambda found: "measures ", words=("m", "mm")),
+    Rule("a", r"\bs\. ?(?=\d{1,4}(?:\(| of\b|[A-Z]?,? [A-Z]))", lambda found: "section ", words=("s",)),
+    Rule("a", r"\bNo\.?(?=:)", lambda found: "Number", words=("no",)),
+    Rule("a", r"\b[Ff]t\.(?= [A-Z][a-z]+ \()|(?<![\d ])(?<!\d )\bft\.(?= [A-Z])",
+         lambda found: "featuring", words=("ft",)),
+    Rule("a", r"(?<=[Ss]ec\. )dep\b|\bsec\.(?= dep\b)", lambda found: "security" if found[0][0] == "s" else "deposit",
+         words=("dep", "sec")),
+    Rule("a", r"\b[Rr]ts\. res\b", lambda found: "rights reserved", words=("rts",)),
+    Rule("a", r"(?<![\w.@/-])(?:B[Cc]{2}|C[Cc]|b?cc)(?=:(?: |$))",
+         lambda found: " ".join(found[0].upper()), words=("cc", "bcc")),
+    Rule("a", r"\bPl\.(?=['’]s)|\bDef\.(?=['’]s)", lambda found: "Plaintiff" if found[0][0] == "P" else "Defendant",
+         words=("pl", "def")),
+    Rule("a", r"\b(?:q\.d|h\.s|a\.c|p\.c|p\.o|b\.d|o\.c)\.(?=[ ,;)]|$)",
+         lambda found: found[0].replace(".", " ").upper().strip(),
+         words=("q", "h", "a", "p", "b", "o")),
+    Rule("a", r"\bInd\. (?:Est|Pk)\b\.?",
+         lambda found: f"Industrial {'Estate' if 'Est' in found[0] else 'Park'}", words=("ind",)),
+    Rule("a", r"\bCo\.? (?P<road>Rd|Hwy|Rte)\b\.?",
+         lambda found: f"County {english.STREETS.get(found['road'], 'Route')}", words=("co",)),
+    Rule("a", r"\bSoc\. Sec\b\.?", lambda found: "Social Security", words=("soc",)),
+    Rule("a", r"\bSer\.? (?=[Nn]o\b)", lambda found: "Serial ", words=("ser",)),
+    Rule("a", r"(?<=\b[A-G] )maj\b\.?|(?<=\b[A-G][#b] )maj\b\.?", lambda found: "major", words=("maj",)),
+    Rule("a", r"\b(?P<short>[Dd]ep|[Aa]rr|[Ll]v)\.?(?= [A-Z]{3}\b| \d{1,2}:?\d\d| \d{1,2} ?[ap]m?\b)",
+         departure, words=("dep", "arr", "lv")),
+    Rule("a", r"(?:(?<=, )|(?<=: ))blk\b(?!\.? \d)", lambda found: "black", words=("blk",)),
+    Rule("a", r"(?:(?<=\ba )|(?<=\ban )|(?<=\bper )|(?<=\beach )|(?<=\bevery )|(?<=\bby the ))"
+         r"(?P<unit>gal|lb|oz|doz|qt|yd|mi|hr|min|sec|wk|mo|yr)\.(?=[ ,;)]|$)|(?<=\ba )(?P<unit2>doz)\b", one_unit,
+         words=("gal", "lb", "oz", "doz", "qt", "yd", "mi", "hr", "min", "sec", "wk", "mo", "yr")),
+    Rule("a", rf"\b(?:{'|'.join(english.SPELLED)})\b", lambda found: " ".join(found[0]),
+         words=tuple(word.lower() for word in english.SPELLED)),
+    Rule("a", r"(?<=(?:rd|th|st|nd) )gr\b\.?", lambda found: "grade", words=("gr",)),
+    Rule("a", r"\bTL;? ?DR\b", lambda found: "T L D R", words=("tl",)),
+    Rule("a", r"\bCt\. App\.", lambda found: "Court of Appeals", words=("ct",)),
+    Rule("a", r"\bF\.(?: ?Supp\.)? ?(?P<nth>[234])d\b",
+         lambda found: f"F {'Supplement ' if 'Supp' in found[0] else ''}{ordinal(int(found['nth']))}", words=("f",)),
+    Rule("0", r"(?<=\()[23]d(?=\))|(?<![\w.])[23]d(?= (?:Cir|Dist|ed|Fl|Dept|Floor|Circuit)\b)",
+         lambda found: ordinal(int(found[0][0])), "a"),
+    Rule("a", r"(?<=\b[A-Za-z] = )[a-z]{2}\b(?=\s*(?:[,;)]|\.?$))", lambda found: " ".join(found[0].upper())),
+    Rule("a", r"\bcr\. (?=hrs?\b)", lambda found: "credit ", words=("cr",)),
+    Rule("a", r"(?:\A|(?<=\bya )|(?<=, ))[Nn]p(?=[!,.]|\Z| !)",
+         lambda found: like("no problem", found[0]), words=("np",)),
+    Rule("a", r"(?<=[a-z:] )pwd\b(?=[.,:;]|$)", lambda found: "password", words=("pwd",)),
+    Rule("a", r"\bsq\.(?= [a-z]{3})", lambda found: "square", words=("sq",)),
     Rule("a", rf"\b(?P<short>(?i:{ENTRIES}))\.(?!\w)", shortened, words=ALL_FORMS),
     Rule("a", r"\b[Hh]x(?= of\b)|\b[HDTS]x(?=:)",
          lambda found: MEDICAL[found[0].lower()], words=("hx", "dx", "tx", "sx")),
@@ -370,28 +535,32 @@ RULES: tuple[Rule, ...] = (
     Rule("a", r"\bM[Kk]\.? ?(?=\d)", lambda found: "mark ", words=("mk",)),
     Rule("a", r"\bp(?:Ka|Kb|KA|I)\b", lambda found: " ".join(found[0].upper()), words=("pka", "pkb", "pi")),
     Rule("a", r"(?<=\d )pppn\b|(?<=\d)pppn\b", lambda found: "per person per night", words=("pppn",)),
-    Rule("a", r"(?<=\bby )COB\b|(?<=\bat )COB\b|\bPO(?= Box\b)|\bPO(?= box\b)", lambda found: " ".join(found[0]),
+    Rule("a", r"(?<=\bby )COB\b|(?<=\bat )COB\b|\bPO(?= (?:Box\b|#|[Nn]o\b|\d))|\bPO(?= box\b)",
+         lambda found: " ".join(found[0]),
          words=("cob", "po")),
-    Rule("a", r"\b(?:XX?S|S|M|X{0,2}L)-(?:M|X{1,3}L|L)\b", lambda found: found[0].replace("-", " to "),
+    Rule("a", r"\b(?:XX?S|S|M|X{0,2}L)[-–](?:M|X{1,3}L|L)\b",
+         lambda found: re.sub("[-–]", " to ", found[0]),
          words=("xs", "xxs", "s", "m", "l", "xl", "xxl")),
     Rule("a", r"\bbus\.(?= (?:days?|hours?|hrs)\b)", lambda found: "business", words=("bus",)),
-    Rule("a", r"\b(?:Wt|Ht|Amt|Bal|Freq|Tot)(?=:)", lambda found: like(LABELS[found[0].lower()], found[0]),
+    Rule("a", r"\b(?:Wt|Ht|Amt|Bal|Freq|Tot)(?=:| \d)", lambda found: like(LABELS[found[0].lower()], found[0]),
          words=tuple(LABELS)),
-    Rule("a", r"\bPub\. ?L\.(?= No)", lambda found: "Public Law", words=("pub",)),
+    Rule("a", r"\bPub\. ?L\. (?P<number>No\. ?)?(?P<congress>\d{2,3})[-–](?P<law>\d{1,4})\b",
+         public_law, words=("pub",)),
+    Rule("a", r"\bPub\. ?L\.(?= No| \d)", lambda found: "Public Law", words=("pub",)),
     Rule("a", r"(?<=[A-Za-z.] )vs?\.(?= [A-Z])", lambda found: "versus", words=("v", "vs")),
     Rule("a", rf"\bPt\.?(?= (?:{'|'.join(map(re.escape, english.PATIENTS))})(?!\w))", lambda found: "Patient",
          words=("pt",)),
-    Rule("a", r"\bb'fast\b", lambda found: "breakfast", words=("b",)),
+    Rule("a", r"\b(?P<start>[A-Za-z]{1,6})['’](?P<end>[a-z]{1,5})\b", with_apostrophe,
+         words=tuple({short.split("'")[0] for short in english.APOSTROPHES})),
     Rule("a", r"(?<=\d )y/?o\b|(?<=\d)y/?o\b|(?<=\d )y\.o\.", aged, words=("y", "yo")),
     Rule("a", r"(?<![\w.])(?!I\.)[A-Z]\.(?= [a-z])", lambda found: found[0][:-1]),
+    Rule("a", r"(?:(?<=\dyo )|(?<=y/o )|(?<=y\.o\. ))[MF]\b", sex, words=("m", "f")),
+    Rule("a", r"\b[Qq] ?(?P<from>\d{1,2})(?: ?[-–] ?(?P<until>\d{1,2}))?"
+         r" ?(?P<unit>h(?:rs?|ours?)?|days?|d|wks?|mins?)\b", every_hours, words=("q",)),
     Rule("(", r"(?<=\d)(?:\((?:[a-zA-Z]|\d{1,2}|[ivx]{2,5})\)){1,5}", subsections),
     Rule("a", r"(?:(?<=tab )|(?<=tabs )|(?<=mg )|(?<=mL )|(?<=ml )|(?<=caps )|(?<=PO )|(?<=IV ))(?:PO|BID|TID"
          r"|QID|PRN|QHS)\b",
          lambda found: " ".join(found[0]), words=("po", "bid", "tid", "qid", "prn", "qhs")),
-    Rule("a", r"\bgov't\b", lambda found: "government", words=("gov",)),
-    Rule("a", r"\b[Ii]nt'l\b", lambda found: like("international", found[0]), words=("int",)),
-    Rule("a", r"\b[Nn]at'l\b", lambda found: like("national", found[0]), words=("nat",)),
-    Rule("a", r"\bGov't\b", lambda found: "Government", words=("gov",)),
     Rule("a", r"\b(?:A\.?D|B\.?C|B\.?C\.?E|C\.?E)\b\.?(?=[ ,;)]|$)", era, words=("ad", "bc", "bce", "ce", "a", "b",
          "c")),
     Rule("a0", r"(?<![\w'’-])[A-Za-z0-9]{2,8}(?![\w/@-]|['’]\w|\.\w)", chat,
@@ -400,8 +569,8 @@ RULES: tuple[Rule, ...] = (
     Rule("a", r"\b(?P<name>[A-Za-z]+) (?P<roman>[ivxl]{2,7}|[vx](?=[.,;)]|$))\b", small_numeral,
          words=("scene", "page", "pages", "chapter", "act", "part", "book", "section", "canto", "appendix", "volume")),
     Rule("a", r"(?:(?<=[A-Za-z] )|(?<=[a-z]\. ))(?P<roman>[IVXLCDM]{1,9})\b(?!['’.]\w|[$#&+^])", numeral),
-    Rule("a", r"\b[ap]\.m\b|\b(?:[a-z]\.){2}[a-z]\b\.?(?=[ ,]|$)", lambda found: found[0].replace(".",
-         "").upper(), words=("e", "p", "c", "m")),
+    Rule("a", r"\b[ap]\.m\b|\b(?:[a-z]\.){2}[a-z]\b\.?(?=[ ,]|$)",
+         dotted_letters, words=("a", "e", "p", "c", "m", "b", "t", "q")),
     Rule("a", r"\bDrs\.(?= [A-Z])", lambda found: "Doctors", words=("drs",)),
     Rule("a", r"\bMessrs\.(?= [A-Z])", lambda found: "Messrs", words=("messrs",)),
     Rule("a", r"(?<=degrees )[CF]\b(?!')", lambda found: "Celsius" if found[0] == "C" else "Fahrenheit", words=("c",
@@ -415,13 +584,16 @@ RULES: tuple[Rule, ...] = (
     Rule("a", r"(?<=[A-Za-z] )x ?(?P<count>\d{1,3}) ?(?P<unit>days?|weeks?|months?|years?|hours?|d(?=[.,;)]|$)"
          r"|wks?|yrs?"
          r"|mos?|hrs?)\b",
-         for_days),
+         for_days, words=("x",)),
+    Rule("/", r"(?<=\dp)/(?P<per>min|hr|wk|mo|day|text|txt|call|msg|mile|kg|unit)\b",
+         lambda found: f" per {PER.get(found['per']) or english.CHAT.get(found['per'], found['per'])}"),
     Rule("/", r"(?<=[a-z]s)/(?=[a-z]{3,}\b)", per_thing),
     Rule("/", r"(?<=[a-z])/(?=(?:day|week|month|year|hour|night)\b)", per_time),
     Rule("0", r"(?<![\w.])(?P<count>\d{1,3})x/(?P<per>day|week|month|year|wk|mo|yr|hr|d)\b",
          lambda found: f"{cardinal(int(found['count']))} times per {PER[found['per']]}", "a"),
     Rule("a", r"\b(?:YoY|QoQ|MoM|WoW)\b", lambda found: found[0].upper(), words=("yoy", "qoq", "mom", "wow")),
-    Rule("/", r"(?<=[A-Z]{2})/(?=[A-Z]{2})|(?<=\b[A-Z])/(?=[A-Z]\b)", lambda found: " "),
+    Rule("/", r"(?<=[A-Z]{2})/(?=[A-Z]{2})|(?<=\b[A-Z])/(?=[A-Z]\b)",
+         lambda found: " over " if found.string[: found.start() - 1].rstrip().endswith("=") else " "),
     Rule("/", r"(?<=[°º][CF])/(?=\d)", lambda found: ", "),
 )  # fmt: skip
 

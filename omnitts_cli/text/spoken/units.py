@@ -21,22 +21,25 @@ UNITS = {
     # weight
     "kg": "kilogram", "mg": "milligram", "µg": "microgram", "μg": "microgram", "mcg": "microgram", "g": "gram",
     "lbs": "pound", "lb": "pound", "oz": "ounce", "ozs": "ounce", "kgs": "kilogram", "ng": "nanogram",
-    "kt": "kiloton",
+    "kt": "knot",
     "Mt": "megaton", "Da": "dalton", "kDa": "kilodalton",
     # things that are counted
     "doz": "dozen", "pc": "piece", "pcs": "piece", "pkg": "package", "pkgs": "package", "pr": "pair", "ct": "count",
     "pk": "pack", "pks": "pack", "pkt": "packet", "pkts": "packet", "bbl": "barrel", "bbls": "barrel",
     "req": "request", "reqs": "request", "reb": "rebound", "ast": "assist", "stl": "steal", "bps": "basis point",
-    "bp": "basis point", "ppl": "person", "pg": "page",
+    "bp": "basis point", "ppl": "person", "pg": "page", "pp": "page", "pgs": "page",
     # time
     "ms": "millisecond", "µs": "microsecond", "μs": "microsecond", "ns": "nanosecond", "hrs": "hour", "hr": "hour",
     "h": "hour", "mins": "minute", "min": "minute", "secs": "second", "sec": "second", "s": "second",
     "yrs": "year", "yr": "year", "wks": "week", "wk": "week", "mos": "month", "mo": "month", "Ga": "billion year",
+    "Ma": "million year",
     # speed and frequency
     "mph": "mile per hour", "kph": "kilometer per hour", "kmh": "kilometer per hour", "rpm": "revolution per minute",
     "bpm": "beat per minute", "fps": "frame per second", "mpg": "mile per gallon", "wpm": "word per minute",
     "Hz": "hertz", "kHz": "kilohertz", "MHz": "megahertz", "GHz": "gigahertz", "THz": "terahertz",
-    "kn": "knot", "kts": "knot", "mps": "meter per second",
+    "kn": "knot", "kts": "knot", "gtt": "drop", "gtts": "drop", "nts": "night",
+    "sf": "square foot", "gpm": "gallon per minute", "lf": "linear foot", "mcL": "microliter",
+    "mps": "meter per second",
     # data
     "kB": "kilobyte", "KB": "kilobyte", "MB": "megabyte", "GB": "gigabyte", "TB": "terabyte", "PB": "petabyte",
     "KiB": "kibibyte", "MiB": "mebibyte", "GiB": "gibibyte", "TiB": "tebibyte", "kbit": "kilobit", "Mbit": "megabit",
@@ -56,7 +59,8 @@ UNITS = {
     "μF": "microfarad",
     "nF": "nanofarad", "pF": "picofarad", "mH": "millihenry", "µA": "microamp", "μA": "microamp", "µV": "microvolt",
     "μV": "microvolt", "MPa": "megapascal", "GPa": "gigapascal", "atm": "atmosphere", "kN": "kilonewton",
-    "Nm": "newton meter", "eV": "electronvolt", "keV": "kiloelectronvolt", "MeV": "megaelectronvolt", "GeV":
+    "Nm": "newton meter", "VAC": "volt A C", "VDC": "volt D C", "eV": "electronvolt", "keV": "kiloelectronvolt",
+    "MeV": "megaelectronvolt", "GeV":
     "gigaelectronvolt", "TeV": "teraelectronvolt", "kVA": "kilovolt amp", "Ah": "amp hour", "MJ": "megajoule", "TWh":
     "terawatt hour", "lm": "lumen", "mT": "millitesla", "dBm": "decibel milliwatt", "dBA": "decibel A",
     "dB": "decibel", "dBFS": "decibel full scale",
@@ -70,6 +74,7 @@ UNIT = "|".join(re.escape(unit) for unit in sorted(UNITS, key=len, reverse=True)
 PER = {
     **UNITS, "month": "month", "mo": "month", "year": "year", "day": "day", "d": "day", "hour": "hour",
     "week": "week", "minute": "minute", "second": "second", "person": "person", "user": "user", "night": "night",
+    "nt": "night", "cust": "customer", "txn": "transaction", "serving": "serving",
     "seat": "seat", "unit": "unit", "piece": "piece", "pc": "piece", "item": "item", "page": "page", "word": "word",
     "head": "head", "child": "child", "student": "student", "liter": "liter", "litre": "litre", "gallon": "gallon",
     "share": "share", "token": "token", "call": "call", "request": "request", "box": "box", "bag": "bag", "can": "can",
@@ -119,7 +124,7 @@ BEFORE_THE_NOUN = ("U", "S", "British", "Japanese", "Swiss", "Canadian", "Austra
                    "Hong", "Kong", "Singapore", "Korean", "Brazilian", "Mexican", "Swedish", "Norwegian", "Danish",
                    "Polish",
                    "Czech", "South", "African", "fluid", "basis", "light", "nautical", "billion", "international",
-                   "amp", "newton", "decibel", "kilovolt")  # fmt: skip
+                   "amp", "newton", "decibel", "kilovolt", "million", "linear")  # fmt: skip
 
 
 def plural(unit: str, count: str) -> str:
@@ -143,6 +148,9 @@ ANY_CASE = {
 """Units of more than one letter that are also written in capitals."""
 WITH_STOP = {
     "in": "inch", "c": "cup", "T": "tablespoon", "t": "teaspoon", "ea": "each", "d": "day", "yd": "yard",
+    "ac": "acre", "ga": "gauge", "inn": "inning", "bu": "bushel", "env": "envelope", "ins": "inch",
+    "cap": "capsule", "caps": "capsule", "tab": "tablet", "tabs": "tablet",
+    "btl": "bottle",
 }  # fmt: skip
 """Units only where a full stop and more of the sentence follow: 3 in. of rain."""
 
