@@ -12,10 +12,10 @@ from torch import Tensor
 
 from omnitts_cli.training.pitch_lock import VOICED
 
-SOUNDS = frozenset("AIOQTWYabdfhijklmnpstuvwzæðŋɐɑɒɔəɛɜɡɪɹɾʃʊʌʒʤʧθᵊᵻː")
 VOWELS = frozenset("AIOQWYaiuæɐɑɒɔəɛɜɪʊʌᵊᵻ")
-STRESS = frozenset("ˈˌ")
-THERE = 0.8  # of the rising part, after which the pitch has risen as far as it will
+THERE = 0.6  # of the rising part, after which the pitch has risen as far as it will
+SPOKEN = 0.6  # of the median; where the teacher's F0 is lower, the voice is dying away
+SHORTEST, LONGEST = 14, 30  # values of the curve, 175 and 375 ms; other parts begin earlier or later
 Span = tuple[int, int]
 """The first token that rises, and the one after the last."""
 
@@ -43,9 +43,12 @@ def raised(pitch: Tensor, spans: Sequence[tuple[int, int, int]], semitones: floa
     median = torch.where(voiced, pitch, torch.nan).nanmedian(1).values
     places = torch.arange(pitch.shape[1], device=pitch.device)
     for row, first, end in spans:
-        inside = (places >= first) & (places < end) & voiced[row]
-        last = torch.where(inside, places, first).max()
-        part = ((places - first) / ((last - first) * THERE).clamp(min=1)).clamp(0, 1).square()
+        until = (places < end) & voiced[row]
+        last = torch.where(until & (pitch[row] > SPOKEN * median[row]), places, 0).max()
+        begin = torch.maximum(torch.minimum(last - SHORTEST, torch.full_like(last, first)), last - LONGEST)
+        inside = until & (places >= begin)
+        part = ((places - begin) / ((last - begin) * THERE).clamp(min=1)).clamp(0, 1)
+        part = part * part * (3 - 2 * part)
         target = median[row] * 2 ** (semitones / 12)
         bent = pitch[row].clamp(min=VOICED) ** (1 - part) * target**part
         pitch[row] = torch.where(inside, torch.maximum(bent, pitch[row]), pitch[row])
