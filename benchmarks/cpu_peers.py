@@ -8,9 +8,9 @@
 
 A program is described by a JSON file: {"name", "version", "build" (the line that built it), "threads" (its flags),
 "command" (a list)}. {folder}, {text}, {voice}, {frames}, {threads} and {wav} are replaced in the command, which
-has to write {wav}. "folder" is where it runs; with "pipe", a command that writes a WAV file to its standard output, it
-has a first sound too. omnitts speaks as well: this checkout in 8 bits (`--dtypes` names others), and another one
-with `--before`, with its own library compiled and its own defaults.
+has to write {wav}. "folder" is where it runs; with "pipe", a command that writes its sound to standard output, as a WAV
+file or as samples of 16 bits, it has a first sound too. omnitts speaks as well: this checkout in 8 bits (`--dtypes`
+names others), and another one with `--before`, with its own library compiled and its own defaults.
 
 Cases: `first`, the first start of all, which may prepare the weights; `start`, two frames, so the time until it
 speaks; `one`, a sentence of --frames; `long`, eight sentences of half as many frames; `sound`, until the first sample;
@@ -140,7 +140,7 @@ def apart(function: Callable[..., Any], *given: Any) -> Any:
 
 def spoken(engine: dict[str, Any], case: str, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     """One run of a program."""
-    frames = {"first": 2, "start": 2, "long": options.frames // 2}.get(case, options.frames)
+    frames = {"first": 2, "start": 2, "sound": 8, "long": options.frames // 2}.get(case, options.frames)
     texts = {"long": LONG, "tiny": "Two blue fish."}
     with tempfile.TemporaryDirectory() as place:
         wav = Path(place, "speech.wav")
