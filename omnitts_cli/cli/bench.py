@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from omnitts_cli.terminal.console import console
 from omnitts_cli.terminal.progress import Progress
 from omnitts_cli.text.language import LANGUAGES
 
+SENTENCES = 8  # for --quality
 SECRET = re.compile(r"""((?:key|token|secret|password)["']?\s*[:=]\s*)("[^"]*"|[^\s,}]+)""", re.IGNORECASE)
 
 
@@ -48,8 +49,11 @@ def bench(
     network: Network,
     messages: Messages,
     subject: list[str] | None = None,
+    quality: bool = False,
 ) -> None:
     """Measure speed and latency."""
+    if quality:
+        return bench_quality(subject, load, what, server, answer, machine, network, messages)
     if subject:
         return bench_ask(subject, load, what, server, answer, lengths, machine, network, messages)
     if lengths != Lengths():
@@ -87,14 +91,8 @@ def bench_ask(
     """Measures answers of fixed lengths, a level of users after another."""
     if subject != ["ask"]:
         raise UsageError(f"unexpected: {' '.join(subject)}", hint="omnitts bench --help   or   omnitts bench ask")
-    kept: dict[type, set[str]] = {Load: {"concurrency", "requests", "seed"}, What: {"model"}, Answer: {"save"}}
-    for group in (load, what, server, answer):
-        kind: type = type(group)
-        for field in fields_of(kind):
-            unused = field.name not in kept.get(kind, set())
-            if unused and getattr(group, field.name) != field.default:
-                raise UsageError(f"{field.setting.option} has no effect with bench ask", hint="leave it out")
-
+    kept = {Load: {"concurrency", "requests", "seed"}, What: {"model"}, Answer: {"save"}}
+    refuse_others("bench ask", kept, load, what, server, answer)
     if answer.save is not None:
         reports.check(Path(answer.save), "--save")
 
@@ -114,6 +112,54 @@ def bench_ask(
         console.record(status="ok", **report.about, **level.record())
     if answer.save is not None:
         Path(answer.save).write_text(json.dumps(report.record(), indent=1) + "\n", "utf-8")
+
+
+def bench_quality(
+    subject: list[str] | None,
+    load: Load,
+    what: What,
+    server: Server,
+    answer: Answer,
+    machine: Machine,
+    network: Network,
+    messages: Messages,
+) -> None:
+    """Compares a model in 8 bits with the same in float32."""
+    from omnitts_cli.bench import quality
+
+    if subject:
+        raise UsageError(f"unexpected: {' '.join(subject)}", hint="omnitts bench --quality")
+    refuse_others(
+        "--quality", {Load: {"requests", "seed"}, What: {"model"}, Answer: {"save"}}, load, what, server, answer
+    )
+    if machine.device not in ("auto", "cpu"):
+        raise UsageError(f"--quality runs on the CPU, not on {machine.device}", hint="-d cpu   or leave -d out")
+    if answer.save is not None:
+        reports.check(Path(answer.save), "--save")
+    with Progress("comparing", messages.progress) as progress:
+        found = quality.measured(
+            what.model or EMBEDDED,
+            load.requests or SENTENCES,
+            load.seed,
+            settings_for(machine, network),
+            lambda done, words: progress.update(done, words),
+            console.notice,
+        )
+    for line in found.lines():
+        console.result(line)
+    console.record(status="ok", **found.record())
+    if answer.save is not None:
+        Path(answer.save).write_text(json.dumps(found.record(), indent=1) + "\n", "utf-8")
+
+
+def refuse_others(command: str, kept: Mapping[type, set[str]], *groups: Any) -> None:
+    """Refuses options that were given but have no effect with `command`."""
+    for group in groups:
+        kind: type = type(group)
+        for field in fields_of(kind):
+            unused = field.name not in kept.get(kind, set())
+            if unused and getattr(group, field.name) != field.default:
+                raise UsageError(f"{field.setting.option} has no effect with {command}", hint="leave it out")
 
 
 def refuse_contradictions(load: Load, what: What, server: Server, answer: Answer, machine: Machine) -> None:

@@ -457,8 +457,12 @@ CHECKS = (
         omnitts bench --url http://localhost:8000  a server with OpenAI's API
         omnitts bench ask -c 1,32                  answers in text
         omnitts bench ask --spoken                 answers in text and speech
+        omnitts bench --quality -m 0.6b            what 8 bits change in a model
         """,
-        (Argument("subject", "[ask]", "ask: measure omnitts ask instead of speech.", many=True, required=False),),
+        (
+            Argument("subject", "[ask]", "ask: measure omnitts ask instead of speech.", many=True, required=False),
+            Option("quality", "--quality", "Compare weights in 8 bits with float32, on the CPU."),
+        ),
         {
             "load": "commands:Load",
             "what": "commands:What",

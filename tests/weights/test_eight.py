@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from forced import forced
 from golden_set import checkpoint
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -23,6 +22,7 @@ from omnitts_cli.engine.engine import Engine
 from omnitts_cli.errors import DeviceError, ModelError, Notice
 from omnitts_cli.kernels import cpu, plain
 from omnitts_cli.kernels.ops import EIGHT
+from omnitts_cli.models.forced import forced
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.request import Request
 from omnitts_cli.settings.engine import EngineSettings

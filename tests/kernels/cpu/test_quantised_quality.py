@@ -7,29 +7,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from forced import forced
-from torch import Tensor
 
 from omnitts_cli.audio.chunk import Clip
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.engine.engine import Engine
 from omnitts_cli.kernels import cpu
 from omnitts_cli.kernels.ops import EIGHT
+from omnitts_cli.models.forced import divergence, forced
 from omnitts_cli.request import Request
 from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.speech.load import load_model, plan_for
 from omnitts_cli.training.evaluate import sentences
 from omnitts_cli.voices import Named
 from omnitts_cli.weights.find import TINY
-
-TEMPERATURE = 0.9
-
-
-def divergence(truth: Tensor, found: Tensor) -> tuple[float, float]:
-    """Mean KL in nats, and how often the likeliest code is the same, in percent."""
-    p, q = (truth / TEMPERATURE).log_softmax(-1), (found / TEMPERATURE).log_softmax(-1)
-    same = (truth.argmax(-1) == found.argmax(-1)).double().mean()
-    return float((p.exp() * (p - q)).sum(-1).mean()), 100 * float(same)
 
 
 @pytest.mark.parametrize(
