@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 MODULE = "sd_omnitts"
 GENERIC = Path(__file__).parent.parent / "doors" / "omnitts-generic.conf"
 SERVER_FILE = "speech-dispatcher/speechd.conf"
+SWITCH_S = 0.0005
+"""After so many seconds at most, a thread that makes sound lets the one that reads STOP go on."""
 ADD = 'AddModule "omnitts" "sd_omnitts" "omnitts.conf"'
 
 
@@ -51,6 +53,7 @@ def speechd(
             warm_up(tts)
             return tts
 
+        sys.setswitchinterval(SWITCH_S)
         Module(load, speech, sys.stdin.buffer, console.stdout.file, console.warning).run()
 
 
