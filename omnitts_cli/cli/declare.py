@@ -33,6 +33,7 @@ OPTIONS_MEANT = {
     "--rate": "--speed 1.2   (times the usual rate)",
     "--ssml": "--input-format ssml",
     "--html": "--input-format html",
+    "--article": "--input-format article",
     "--markdown": "--input-format md",
     "--ref-audio": 'omnitts clone -r CLIP "text"',
     "--reference": 'omnitts clone -r CLIP "text"',

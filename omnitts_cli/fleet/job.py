@@ -38,6 +38,7 @@ from omnitts_cli.fleet.store import PARTS, Files, ParquetParts, Shards, Store
 from omnitts_cli.fleet.verify import Verifier
 from omnitts_cli.settings.corpus import Corpus, Verification
 from omnitts_cli.settings.table import Speech, TextIn
+from omnitts_cli.speech.hub_recogniser import PREFIX, HubRecogniser
 from omnitts_cli.speech.transcribe import Whisper
 from omnitts_cli.speech.tts import TTS
 
@@ -486,9 +487,15 @@ class Job:
 
         cores = max(1, physical_cores() // 2)  # the others are the engine's
         workers = max(1, cores // THREADS_EACH)
+        model = self.checks.asr_model
+        if model is not None and model.startswith(PREFIX):
+            offline = bool(self.machine["offline"])
+            found = Verifier(HubRecogniser(model, device=self.checks.asr_device, offline=offline), self.checks.max_wer)
+            closing.callback(found.close)
+            return found
         try:
             recogniser = Whisper(
-                self.checks.asr_model,
+                model,
                 device=self.checks.asr_device,
                 threads=min(cores, THREADS_EACH),
                 workers=workers,

@@ -232,6 +232,8 @@ class Reader:
         found = {name: value for name in TEXT if (value := self.take(name)) is not None}
         if found.get("input_format") == "epub":
             raise invalid("input_format", "an EPUB book is a file, not text")
+        if found.get("input_format") == "article":
+            raise invalid("input_format", "this server does not look for the article of a page", "html")
         if ignore_end:  # a fixed length, for benchmarks
             found["split"] = "none"
         return TextIn(**found)

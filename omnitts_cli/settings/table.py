@@ -30,7 +30,7 @@ SLOWEST_WPM, FASTEST_WPM = USUAL_WPM // 2, 2 * USUAL_WPM
 LANGUAGE = one_of("auto", "detect", *LANGUAGES, aliases=dict(zip(LANGUAGES.values(), LANGUAGES, strict=True)))
 AS_MARKDOWN = "pandoc -t markdown FILE | omnitts say --input-format md"
 NO_TEXT = {**dict.fromkeys(("docx", "doc", "odt", "rtf"), AS_MARKDOWN), "pdf": "pdftotext FILE - | omnitts say"}
-INPUT_FORMATS = ("auto", "text", "md", "html", "ssml", "srt", "epub")
+INPUT_FORMATS = ("auto", "text", "md", "html", "ssml", "srt", "epub", "article")
 
 for_text = partial(Setting, group="text")
 for_voice = partial(Setting, group="voice")
@@ -385,7 +385,8 @@ class Output:
 
 
 ASR_MODEL = Setting(
-    "--asr-model", TEXT, "Recogniser (faster-whisper): base, small, ..., or a folder.", "NAME|DIR", group="output",
+    "--asr-model", TEXT, "Recogniser: base, small, ... or a folder (faster-whisper), or hf:ORG/REPO.", "NAME|DIR",
+    group="output",
     needs=("--transcribe", "--karaoke", "--verify asr", "--subs words", "--subs-by words"),
 )  # fmt: skip
 """For the times of words, `clone --transcribe` and `batch --verify asr`."""

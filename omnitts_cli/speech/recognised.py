@@ -14,6 +14,7 @@ import numpy as np
 
 from omnitts_cli.audio.resample import resample
 from omnitts_cli.errors import UsageError
+from omnitts_cli.speech.hub_recogniser import PREFIX
 from omnitts_cli.speech.transcribe import HEARD_AT, LONGEST_S, SIZE, Whisper
 from omnitts_cli.speech.words import Aligned, tokens, with_lengths
 from omnitts_cli.text.language import LANGUAGES
@@ -107,6 +108,10 @@ def end_before_a_pause(begin: float, end: float, quiet: list[tuple[float, float]
 
 def recognised(model: str | None, language: str, *, offline: bool) -> Recognised:
     """Opens the recogniser: a size such as base, or a folder."""
+    if model is not None and model.startswith(PREFIX):
+        raise UsageError(
+            f"--asr-model {model} does not tell the times of words", hint="--asr-model base   or leave it out"
+        )
     try:
         whisper = Whisper(model, offline=offline)
     except ImportError:

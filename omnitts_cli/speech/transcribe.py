@@ -1,4 +1,4 @@
-"""Transcribe a clip with an optional speech recogniser: faster-whisper, or PocketSphinx."""
+"""Transcribe a clip with an optional speech recogniser: faster-whisper, one of the Hub, or PocketSphinx."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from omnitts_cli.audio.pcm import to_int16
 from omnitts_cli.audio.resample import resample
 from omnitts_cli.errors import InputError, ModelError, Notice, UsageError
 from omnitts_cli.settings.setting import nearest
+from omnitts_cli.speech import hub_recogniser
 
 HEARD_AT = 16_000
 HUB = ("huggingface_hub", "httpx", "requests")  # their messages are long and name internal files
@@ -38,7 +39,9 @@ def transcribe(sound: np.ndarray, rate: int, *, offline: bool, tell: Tell, model
 
 
 def recogniser(offline: bool, tell: Tell, model: str | None = None) -> Transcriber:
-    """Whisper where it is installed, else PocketSphinx, unless a model of Whisper is asked for."""
+    """Whisper where it is installed, else PocketSphinx, unless a model is asked for."""
+    if model is not None and model.startswith(hub_recogniser.PREFIX):
+        return hub_recogniser.HubRecogniser(model, offline=offline).words
     for make in (whisper, *([] if model else [sphinx])):
         try:
             return make(offline, tell, model)

@@ -17,7 +17,7 @@ from omnitts_cli.text.lexicon import Lexicon
 from omnitts_cli.text.piece import Piece
 from omnitts_cli.text.split import Mode, Splitter
 
-InputFormat = Literal["text", "md", "ssml", "srt", "epub", "html"]
+InputFormat = Literal["text", "md", "ssml", "srt", "epub", "html", "article"]
 INPUT_FORMATS: tuple[InputFormat, ...] = get_args(InputFormat)
 SUFFIXES: dict[str, InputFormat] = {
     ".md": "md", ".markdown": "md", ".ssml": "ssml", ".srt": "srt", ".vtt": "srt", ".epub": "epub",
@@ -167,6 +167,10 @@ def blocks_of(
         from omnitts_cli.text.formats.html import html_blocks
 
         return html_blocks(text)
+    if form == "article":
+        from omnitts_cli.text.formats.article import article_blocks
+
+        return article_blocks(text, name)
     from omnitts_cli.text.formats.markdown import markdown_blocks
 
     return markdown_blocks(clean(text))
