@@ -164,7 +164,7 @@ def poisoned_engine(request: pytest.FixtureRequest, poisonable: SpeechModel) -> 
 @pytest.mark.parametrize("where", ["first", "middle", "last", "pad"])
 def test_numbers_that_are_not_finite_end_that_request_alone(poisoned_engine: Engine, where: str) -> None:
     """Its neighbours, and those who get its slot, its prefill buffers or a prefix later, are not changed by it."""
-    engine, requests = poisoned_engine, requests_of(6, max_frames=12)
+    engine, requests = poisoned_engine, requests_of(6, max_frames=5)
     bad = [replace(request, id=f"bad{request.id}", style=f"poison {where}", text_mode="whole") for request in requests]
     over = speak([one for pair in zip(bad, requests, strict=True) for one in pair], engine=engine)
     for poisoned, request in zip(bad, requests, strict=True):
@@ -200,7 +200,7 @@ def test_unknown_voice_fails_alone() -> None:
 def test_cancelling_frees_the_slot_in_every_state() -> None:
     engine = engine_of(1, device=recording_device.RecordingDevice(late=True), prefill_rows=(4,), chunks=(1,), ahead=3)
     (request,), seen = requests_of(1, max_frames=4, ignore_end=True), set()
-    for count in range(60):
+    for count in range(40):
         engine.device.deal_again(count)
         engine.submit(request)
         news = turns(engine, count % 20)
