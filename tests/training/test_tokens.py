@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from transformers import AutoTokenizer
-
 from omnitts_cli.training.tokens import SPECIALS, Tokens
 
 
@@ -16,6 +14,8 @@ def test_template_words_are_one_token(tokens: Tokens) -> None:
 
 
 def test_files_are_read_back_and_by_transformers(tokens: Tokens, tmp_path: Path) -> None:
+    from transformers import AutoTokenizer  # takes seconds, which whoever collects the tests need not wait
+
     tokens.write(tmp_path)
     assert Tokens.read(tmp_path) == tokens
     (tmp_path / "config.json").write_text('{"model_type": "qwen2"}')

@@ -35,7 +35,7 @@ def requests(count: int, **same: Any) -> list[Request]:
             Named(("ethan", "chelsie", "aiden")[i % 3]),
             sampling=TASTES[i % len(TASTES)],
             seed=100 + i,
-            max_frames=6 + i,
+            max_frames=3 + i // 2,
             id=f"q{i}",
         )
         for i in range(count)
@@ -90,7 +90,7 @@ def test_captured_is_eager(omni: SpeechModel, alone: dict[str, Clip]) -> None:
     for order in (requests(9), requests(9)[::-1]):
         for name, clip in join(captured.speak(order)).items():
             same(alone[name], clip)
-    assert device.graphs > 10 and device.replays > 50
+    assert device.graphs > 10 and device.replays > 25
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
