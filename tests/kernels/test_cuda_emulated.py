@@ -129,8 +129,8 @@ def frame(kernel: predictor.PersistentPredictor, given: tuple[Tensor, ...]) -> t
 @pytest.mark.parametrize(
     ("rows", "order", "settings"),
     [
-        (1, 0, {}),
         (5, 3, {"top_p": 0.8}),
+        pytest.param(1, 0, {}, marks=pytest.mark.slow),
         pytest.param(1, 7, {"top_p": 0.8}, marks=pytest.mark.slow),
         pytest.param(11, 2, {}, marks=pytest.mark.slow),
         pytest.param(8, 0, {"temperature": 0.0}, marks=pytest.mark.slow),
@@ -199,8 +199,8 @@ def plain_step(stack: Any, x: Tensor, at: Tensor, slots: Tensor, keys: Tensor, v
 @pytest.mark.parametrize(
     ("blocks", "places", "order"),
     [
-        (1, [70], 0),
         (1, [70, 0, 7, 63, 89], 5),
+        pytest.param(1, [70], 0, marks=pytest.mark.slow),  # one row is also in the test below
         pytest.param(2, [33], 4, marks=pytest.mark.slow),
         pytest.param(2, [89, 8, 64], 0, marks=pytest.mark.slow),
     ],
@@ -274,8 +274,8 @@ def row_layers(blocks: int) -> tuple[rows.RowLayers, cuda_emulator.Overflow]:
 @pytest.mark.parametrize(
     ("kind", "blocks", "many", "order", "enough"),
     [
-        (rows.QKV, 1, 19, 2, 1),
         (rows.OUT, 1, 19, 0, 256),
+        pytest.param(rows.QKV, 1, 19, 2, 1, marks=pytest.mark.slow),
         pytest.param(rows.GATE_UP, 1, 133, 3, 1, marks=pytest.mark.slow),
         pytest.param(rows.DOWN, 1, 133, 0, 1, marks=pytest.mark.slow),
         pytest.param(rows.QKV, 2, 130, 0, 1, marks=pytest.mark.slow),
@@ -333,14 +333,14 @@ def test_shared_memory_fits() -> None:
 # ---- products whose weights are fetched early: all in flight, or through rings that go round
 
 
-@pytest.mark.parametrize(("count", "kept"), [(20, 100 << 10), (150, 16 << 10)], ids=["whole", "rings"])
+@pytest.mark.parametrize(("count", "kept"), [(20, 100 << 10), (70, 16 << 10)], ids=["whole", "rings"])
 def test_prefetched_products(count: int, kept: int) -> None:
     torch.manual_seed(count)
     x, weight = torch.randn(count, 512).bfloat16(), normal(256, 512, std=0.05)
     want = x.float() @ weight.float().T
     EmulatedKernel.order = 5
     Tile = functools.partial(prefetched.Tile, ahead=kept, rows_ahead=kept)
-    for split in (1, 2, 4):
+    for split in (1, 4):
         assert relative_error(prefetched.linear(x, weight, Tile(32 * split, split, cluster=split, pace=3)), want) < 4e-3
     for cluster in (1, 2):
         parts = prefetched.parted(x, weight, Tile(64, 4, cluster=cluster, pace=1))

@@ -97,8 +97,16 @@ def test_registers_suffice(source: str, threads: int) -> None:
 
 
 @pytest.mark.skipif(cuda_emulator.compiler() is None, reason="needs a C++ compiler on x86-64")
-@pytest.mark.parametrize(("streams", "blocks", "seed"), [(1, 7, 0), (3, 2, 1)])
-@pytest.mark.parametrize("kind", KINDS, ids=NAMES)
+@pytest.mark.parametrize(
+    ("kind", "streams", "blocks", "seed"),
+    [
+        *(pytest.param(kind, 3, 2, 1, id=f"{name}, 3 streams") for kind, name in zip(KINDS, NAMES, strict=True)),
+        *(
+            pytest.param(kind, 1, 7, 0, id=f"{name}, 1 stream", marks=[pytest.mark.slow] * (kind is not KINDS[0]))
+            for kind, name in zip(KINDS, NAMES, strict=True)
+        ),
+    ],
+)
 def test_emulated(kind: Kind, streams: int, blocks: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole and partial turns, programs that go on to the next stream, threads in turn and in any order."""
     monkeypatch.setattr(codec_tiles, "Kernel", EmulatedKernel)
