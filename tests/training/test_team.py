@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 import torch
 from torch import nn
-from training_kit import as_team_of_two
+from training_kit import as_team_of_two, two_members
 
 from omnitts_cli.training.team import Team, joined_gradients
 
@@ -33,11 +35,12 @@ team.close()
 """
 
 
-def test_two_members_take_the_same_step(tmp_path: Path) -> None:
-    done = as_team_of_two(tmp_path, MEMBER)
+@pytest.mark.parametrize("start", [two_members, pytest.param(as_team_of_two, marks=pytest.mark.slow)])
+def test_two_members_take_the_same_step(start: Callable[[Path, str], object], tmp_path: Path) -> None:
+    start(tmp_path, MEMBER)
     # a file for each: what two processes print at once may be mixed up
     said = sorted(tmp_path.glob("said.*"))
-    assert len(said) == 2, done.stderr
+    assert len(said) == 2
     first, second = (path.read_text().replace("cuda:1", "cuda:0") for path in said)
     # gradients 1 and 2 of the two members, and their mean; the leader's word
     assert first == second

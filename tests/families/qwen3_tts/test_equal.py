@@ -32,13 +32,14 @@ TABLES = [pytest.param(plain.OPS, id="plain"), pytest.param(cpu.OPS, id="cpu")]
 TABLES += [pytest.param(ops, id="native") for ops in [cpu.native()] if ops]
 
 
-BATCHES = "/batch_"  # several requests, one by one: with the plain operations the single ones are enough
+GREEDY = [name for name in CASES if not name.endswith("sampled")]
+FIRST = {name.split("/")[0]: name for name in reversed(GREEDY)}
+"""Of each checkpoint. The last table says all cases, the others say these: prompts do not depend on tables."""
 SPOKEN = [
     pytest.param(name, *table.values, id=f"{name}-{table.id}", marks=[pytest.mark.slow] * slow)
-    for name in CASES
-    if not name.endswith("sampled")
+    for name in GREEDY
     for table in TABLES
-    for slow in [table.id == "plain" and BATCHES in name]
+    for slow in [table is not TABLES[-1] and name not in FIRST.values()]
 ]
 
 
