@@ -168,6 +168,7 @@ def decoded(engine: SpeechEngine, codes: np.ndarray) -> Iterator[np.ndarray]:
     import torch
 
     codec: Any = engine.model.codec  # a module in the role of Codec
+    codec.to(engine.model.device)  # an engine with a copy of its own may have moved it to the host
     parameter = next(codec.parameters())
     with torch.inference_mode():
         state = codec.initial_state(1, parameter.device, parameter.dtype)

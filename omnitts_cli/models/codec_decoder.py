@@ -16,6 +16,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -101,6 +102,7 @@ class UpsamplingDecoder(nn.Module, ABC):
     def __init__(self, shape: UpsamplingShape) -> None:
         super().__init__()
         self.shape = shape
+        self.operands: dict[torch.dtype, Any] = {}  # the weights as slot decoders on an accelerator have them
 
     def _add_layers(self) -> None:
         """Creates the transformer and all later layers. Called after the child's own layers, because initial values

@@ -44,12 +44,16 @@ class FrameEmbedder(nn.Module):
 
 
 BLOCK = 32
+BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32}
+Place = Callable[[np.ndarray], Tensor]
+"""Copies an array to the device of the model."""
 
 
 class TextEmbedder(nn.Module):
     """A table and a small MLP: out(silu(inner(table[id]))). A row depends on its id alone.
 
-    The MLP is as wide inside as the table unless `inner` says otherwise. The table may have a type of its own.
+    The MLP is as wide inside as the table unless `inner` says otherwise. The table may have a type of its own, and an
+    accelerator's stays in the memory of the host: the rows of a text are few, and known ones are kept by `KnownRows`.
     """
 
     def __init__(self, vocabulary: int, width: int, hidden: int, inner: int | None = None) -> None:
@@ -64,20 +68,38 @@ class TextEmbedder(nn.Module):
         if ops.fuse_text is not None:
             parts = TextParts(self.inner.weight, self.inner.bias, self.out.weight, self.out.bias)
             self.fused = ops.fuse_text(head, parts)
+        self.to_host()
+
+    def to_host(self) -> None:
+        """Keep the table in the memory of the host."""
+        if not self.table.is_meta:
+            self.table.data = self.table.data.cpu()
 
     def forward(self, ids: Tensor) -> Tensor:
         """[...] -> [..., H]."""
-        return self.out(F.silu(self.inner(self.table[ids].to(self.inner.weight.dtype))))
+        return self._made(self.table[ids])
 
-    def rows(self, ids: Tensor) -> Tensor:
+    def _made(self, entries: Tensor) -> Tensor:
+        """Entries of the table [..., W] -> [..., H]."""
+        return self.out(F.silu(self.inner(entries.to(self.inner.weight.dtype))))
+
+    def rows(self, ids: np.ndarray, place: Place) -> Tensor:
         """[N] -> [N, H], always computed in blocks of one size. The rounding of a product depends on its shape; with
         one shape, a token has the same row in every text and in text that arrives word by word.
         """
         if self.fused is not None:  # here a row does not depend on others
-            return self.fused(self.table[ids])
+            return self.fused(self.table[place(ids)])
         count = ids.shape[0]
-        blocks = F.pad(ids, (0, -count % BLOCK)).split(BLOCK)
-        return torch.cat([self(block) for block in blocks])[:count]
+        whole = np.pad(ids, (0, -count % BLOCK))
+        here = self.table.device == self.inner.weight.device
+        entries = self.table[place(whole)] if here else sent(self.table, whole, place)
+        return torch.cat([self._made(block) for block in entries.split(BLOCK)])[:count]
+
+
+def sent(table: Tensor, ids: np.ndarray, place: Place) -> Tensor:
+    """Entries of a table in the memory of the host, on the device; as bits, because NumPy has no bfloat16."""
+    bits = table.detach().view(BITS[table.element_size()]).numpy()
+    return place(bits[ids]).view(table.dtype)
 
 
 class KnownRows:
@@ -90,16 +112,14 @@ class KnownRows:
         self._places: dict[int, int] = {}  # of each id in the table
         self._table: Tensor | None = None  # [room, H], grows by doubling up to `most` rows
 
-    def rows(
-        self, ids: Sequence[int], place: Callable[[np.ndarray], Tensor], also: Sequence[int] = ()
-    ) -> tuple[Tensor, Tensor]:
+    def rows(self, ids: Sequence[int], place: Place, also: Sequence[int] = ()) -> tuple[Tensor, Tensor]:
         """[N] -> [N, H], a new tensor; and the numbers of `also` on the device, from the same copy."""
         new = [index for index in dict.fromkeys(ids) if index not in self._places]
         if len(self._places) + len(new) > self._most:  # rare, so start over
             self._places.clear()
             new = list(dict.fromkeys(ids))
         if len(new) > self._most:
-            return self._text.rows(place(np.array(ids, np.int64))), place(np.array(also, np.int64))
+            return self._text.rows(np.array(ids, np.int64), place), place(np.array(also, np.int64))
         if new:
             self._learn(new, place)
         sent = place(np.array([*map(self._places.__getitem__, ids), *also], np.int64))
@@ -107,8 +127,8 @@ class KnownRows:
 
     @torch.inference_mode(False)  # a CPU's stream is in inference mode, and tensors created in it are read-only outside
     @torch.no_grad()
-    def _learn(self, new: list[int], place: Callable[[np.ndarray], Tensor]) -> None:
-        rows, begin = self._text.rows(place(np.array(new, np.int64))), len(self._places)
+    def _learn(self, new: list[int], place: Place) -> None:
+        rows, begin = self._text.rows(np.array(new, np.int64), place), len(self._places)
         end = begin + len(new)
         if self._table is None or end > len(self._table):
             room = min(self._most, max(end, 2 * begin, 8 * BLOCK))
@@ -118,10 +138,6 @@ class KnownRows:
             self._table = table
         self._table[begin:end] = rows
         self._places.update(zip(new, range(begin, end), strict=True))
-
-
-Place = Callable[[np.ndarray], Tensor]
-"""Copies an array to the device of the model."""
 
 
 class PromptRows:

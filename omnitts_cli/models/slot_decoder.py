@@ -7,7 +7,7 @@ and consecutive linear layers become one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import accumulate
 from math import prod
 from operator import mul
@@ -80,13 +80,12 @@ class FusedSlotDecoder:
     """Runs the decoder over `ops`; a chunk has at most `longest` frames."""
 
     def __init__(self, decoder: UpsamplingDecoder, slots: int, longest: int, ops: CodecOps, halves: bool) -> None:
-        device = decoder.closing.conv.weight.device
         at, window = decoder.shape.transformer, decoder.shape.window
         self._ops, self._window, self._samples = ops, window, decoder.shape.samples_per_frame
         self._embed = decoder.embed
         self._groups, self._cuts = decoder.shape.groups, decoder.shape.cuts
-        with torch.no_grad():
-            layout = _Layout.of(decoder, _Maker(ops.operand, torch.zeros(COUNTS, dtype=torch.int32, device=device)))
+        layout = _layout_of(decoder, ops.operand)
+        device = layout.closing.device
         self._tracks = Tracks.of(_tracks(decoder), device)
         self._history = torch.zeros(slots, self._tracks.kept, dtype=ops.operand, device=device)
         self._frames = torch.zeros(slots, dtype=torch.int64, device=device)
@@ -310,11 +309,10 @@ class _Maker:
     """Builds `Product`s in the dtype of the device."""
 
     kind: torch.dtype
-    counts: Tensor
 
     def __call__(self, weight: Tensor, bias: Tensor | None = None, **more: Any) -> Product:
         bias = None if bias is None else bias.float()
-        return Product(weight.to(self.kind).contiguous(), bias, counts=self.counts, **more)
+        return Product(weight.to(self.kind).contiguous(), bias, **more)
 
     def conv(self, conv: nn.Conv1d, snake: Snake, columns: int = 0) -> Product:
         """A convolution and the snake after it; `columns` as in `Product`."""
@@ -365,6 +363,35 @@ class _Layout:
             closing=decoder.closing.conv.weight[0].float().T.contiguous(),
             closing_bias=decoder.closing.conv.bias.float(),
         )
+
+
+def _layout_of(decoder: UpsamplingDecoder, kind: torch.dtype) -> _Layout:
+    """The layout for one slot decoder. On an accelerator, all of a codec's slot decoders share the weights in it."""
+    made = decoder.operands.get(kind)
+    if made is None:
+        with torch.no_grad():
+            made = _Layout.of(decoder, _Maker(kind))
+        if made.closing.device.type != "cpu":
+            decoder.operands[kind] = made
+    return _counting(made, torch.zeros(COUNTS, dtype=torch.int32, device=made.closing.device))
+
+
+def _counting(part: Any, counts: Tensor) -> Any:
+    """A part of a layout, with semaphores for its products: decoders that run side by side need their own."""
+    if isinstance(part, Product):
+        return replace(part, counts=counts)
+    if isinstance(part, list | tuple):
+        return type(part)(_counting(one, counts) for one in part)
+    if is_dataclass(part) and not isinstance(part, type):
+        return replace(part, **{one.name: _counting(getattr(part, one.name), counts) for one in fields(part)})
+    return part
+
+
+def keep_operands_only(codec: Codec) -> None:
+    """Moves the codec's own weights to the memory of the host if slot decoders on an accelerator have others in their
+    place."""
+    if isinstance(codec, CodecDecoder) and codec.operands:
+        codec.to("cpu")
 
 
 def _opening(decoder: CodecDecoder, make: _Maker) -> _Opening:

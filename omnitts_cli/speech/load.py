@@ -24,7 +24,7 @@ from omnitts_cli.families.known import families, family_of
 from omnitts_cli.families.toy import toy
 from omnitts_cli.kernels.ops import EIGHT
 from omnitts_cli.models.roles import Codec, SpeechModel, Talker, precision_name
-from omnitts_cli.models.slot_decoder import call_bytes
+from omnitts_cli.models.slot_decoder import call_bytes, keep_operands_only
 from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.settings.environment import EMBEDDED, variable
 from omnitts_cli.settings.setting import readable_size
@@ -373,6 +373,7 @@ def start(model: SpeechModel, device: Device, plan: Plan, tell: Callable[[str], 
                     hint="-m 0.6b   or   -d cpu",
                 ) from None
         else:
+            keep_operands_only(cast(Codec, model.codec))
             if slots < asked:
                 tell(f"only {slots} of {asked} slots of {readable_size(each)} each fit into {device.name}")
             return engine

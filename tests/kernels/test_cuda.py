@@ -77,12 +77,12 @@ def test_kernels_of_a_frame(model: Any, batch: int, most: int) -> None:
 
 
 def test_bytes_of_a_frame(model: Any) -> None:
-    """The weights that a frame streams are those of the matrices, once for each pass."""
+    """The weights that a frame streams are those of the matrices, once for each pass; one row has its own `down`."""
     talker, predictor = model.talker.fused, model.predictor.fused
     inner = 4096 * 2048 + 2048 * 2048 + 3 * 2048 * 6144
-    for variant in talker._variants.values():
-        assert variant.lines.nbytes == 2 * 28 * inner
+    assert talker._lines.layers.nbytes == 2 * 28 * inner
+    assert talker._lines.down.nbytes == 2 * 28 * 2048 * 6144
     layer = 4096 * 1024 + 1024 * 2048 + 3 * 1024 * 3072
-    for variant in predictor._variants.values():
-        assert variant.weights.lines.nbytes == 2 * 5 * layer
-        assert variant.weights.heads.nbytes == 2 * 15 * 2048 * 1024
+    assert predictor._lines.layers.nbytes == 2 * 5 * layer
+    assert predictor._lines.down.nbytes == 2 * 5 * 1024 * 3072
+    assert predictor._heads.nbytes == 2 * 15 * 2048 * 1024

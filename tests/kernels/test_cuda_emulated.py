@@ -266,7 +266,7 @@ def row_layers(blocks: int) -> tuple[rows.RowLayers, cuda_emulator.Overflow]:
     """One layer with the weights of several rows."""
     torch.manual_seed(blocks)
     (layer,), norm = layers_of(blocks, 1), 1 + normal(1024 * blocks, std=0.1)
-    lines = Layout(CPU, blocks).layer(layer, alone=False, in_parts=True)[None]
+    lines = Layout(CPU, blocks).layer(layer, in_parts=True)[None]
     overflow = cuda_emulator.Overflow()
     return rows.RowLayers(lines, norms([layer], norm), overflow.address, predictor=False, fine=True), overflow
 

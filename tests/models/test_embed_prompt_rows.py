@@ -31,7 +31,7 @@ def parts() -> tuple[TextEmbedder, FrameEmbedder, PromptRows]:
 
 def by_hand(text: TextEmbedder, frames: FrameEmbedder, draft: Draft) -> Tensor:
     """One row after the other."""
-    rows = [text.rows(torch.tensor([index]))[0] for index in draft.text]
+    rows = [text.rows(np.array([index]), torch.from_numpy)[0] for index in draft.text]
     for at, control in enumerate(draft.codec):
         codec = frames.first[control]
         if at == draft.speaker_at:
@@ -52,8 +52,8 @@ def test_rows_are_those_made_by_hand(
         assert [prompt.draft for prompt in prompts] == drafts
         for draft, prompt in zip(drafts, prompts, strict=True):
             assert torch.equal(prompt.rows, by_hand(text, frames, draft))
-            assert torch.equal(prompt.feed, text.rows(torch.tensor(draft.feed, dtype=torch.int64)))
-            assert torch.equal(prompt.pad, text.rows(torch.tensor([PAD]))[0])
+            assert torch.equal(prompt.feed, text.rows(np.array(draft.feed, np.int64), torch.from_numpy))
+            assert torch.equal(prompt.pad, text.rows(np.array([PAD]), torch.from_numpy)[0])
 
 
 def test_prompts_do_not_overlap(parts: tuple[TextEmbedder, FrameEmbedder, PromptRows]) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
-from omnitts_cli.models.embed import BLOCK, KnownRows, TextEmbedder
+from omnitts_cli.models.embed import BLOCK, KnownRows, TextEmbedder, sent
 
 
 def embedder() -> TextEmbedder:
@@ -14,26 +16,30 @@ def embedder() -> TextEmbedder:
     return TextEmbedder(300, 48, 64).requires_grad_(False)
 
 
+def made(text: TextEmbedder, ids: Tensor) -> Tensor:
+    return text.rows(ids.numpy(), torch.from_numpy)
+
+
 def test_rows_are_the_formula() -> None:
     text, ids = embedder(), torch.arange(70)
     rows = text.table[ids].double()
     inner, out = text.inner.double(), text.out.double()
     expected = out(F.silu(inner(rows)))
-    rows = embedder().rows(ids)
+    rows = made(embedder(), ids)
     assert rows.shape == (70, 64)
     torch.testing.assert_close(rows.double(), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_a_row_is_the_same_alone_and_in_any_batch() -> None:
     text = embedder()
-    together = text.rows(torch.arange(100))
+    together = made(text, torch.arange(100))
     for count in (1, 2, BLOCK - 1, BLOCK, BLOCK + 1):
         ids = torch.randperm(100, generator=torch.Generator().manual_seed(count))[:count]
-        assert torch.equal(text.rows(ids), together[ids])
+        assert torch.equal(made(text, ids), together[ids])
 
 
 def test_no_ids_no_rows() -> None:
-    assert embedder().rows(torch.zeros(0, dtype=torch.int64)).shape == (0, 64)
+    assert made(embedder(), torch.zeros(0, dtype=torch.int64)).shape == (0, 64)
 
 
 def test_training_sees_any_shape_and_has_gradients() -> None:
@@ -47,7 +53,7 @@ def test_training_sees_any_shape_and_has_gradients() -> None:
 def test_known_rows_are_those_that_were_made(most: int) -> None:
     """Met before or not, with room for all, after beginning anew, or where one text has more than there is room for."""
     text, drawn = embedder(), torch.Generator().manual_seed(0)
-    known, truth = KnownRows(text, most), text.rows(torch.arange(300))
+    known, truth = KnownRows(text, most), made(text, torch.arange(300))
     for count in (1, 20, 0, 40, 49, 12, 300):
         ids = torch.randint(0, 300, (count,), generator=drawn).tolist()
         rows, also = known.rows(ids, torch.from_numpy, ids[:3])
@@ -56,12 +62,12 @@ def test_known_rows_are_those_that_were_made(most: int) -> None:
 
 
 def test_what_is_known_is_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    text, made = embedder(), []
-    monkeypatch.setattr(text, "rows", lambda ids, rows=text.rows: made.append(ids.tolist()) or rows(ids))
+    text, asked = embedder(), []
+    monkeypatch.setattr(text, "rows", lambda ids, place, rows=text.rows: asked.append(ids.tolist()) or rows(ids, place))
     known = KnownRows(text)
     for ids in ([3, 5, 3], [5, 3], [9, 5]):
         known.rows(ids, torch.from_numpy)
-    assert made == [[3, 5], [9]]
+    assert asked == [[3, 5], [9]]
 
 
 def test_cached_rows_belong_to_one_prompter() -> None:
@@ -71,3 +77,11 @@ def test_cached_rows_belong_to_one_prompter() -> None:
     with torch.inference_mode():  # what was made there may still be written to later
         known.rows([4], torch.from_numpy)
     known.rows([5], torch.from_numpy)[0].zero_()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_entries_sent_from_the_host_have_the_same_bits(dtype: torch.dtype) -> None:
+    table, places = torch.randn(20, 6).to(dtype), []
+    found = sent(table, np.array([3, 0, 19, 3]), lambda bits: places.append(bits) or torch.from_numpy(bits))
+    assert torch.equal(found, table[[3, 0, 19, 3]])
+    assert places[0].nbytes == 4 * 6 * dtype.itemsize  # these entries only

@@ -75,6 +75,7 @@ def assemble(
         if isinstance(module, Experts):
             module.merge_shared()
     codec.prepare()
+    language.text.to_host()
     head = language.talker.head
     return SpeechModel(
         name=name,

@@ -9,7 +9,7 @@
 #define EIGHTS ((ROWS + 7) / 8)                // groups of eight rows: a product takes one at a time
 #define HIDDEN (1024 * BLOCKS)
 #define PROGRAMS 128
-#define TILES (ALONE ? 4 : 2)                  // tiles per warp in a chunk of 16 or 8 KB
+#define TILES (ALONE ? 4 : 2)                  // tiles per warp in a chunk of 16 or 8 KB; weights lie in pieces of 8 KB
 #define CHUNK (TILES * 4096u)
 #define RING ((ROWS == 16 ? 34u : 36u) / TILES) // chunks in the ring: 136 or 144 KB
 #define SECTOR (ALONE ? 1024 : 64)             // bytes between sectors (4 words, 8 columns) of the sums
@@ -198,16 +198,23 @@ __device__ __forceinline__ void stream(u32 &chunk, const char *line, u32 chunks)
                  "l"(line + k * CHUNK), "r"(CHUNK), "r"(full + s * 8), "l"(policy) : "memory");
   }
 }
+// The producer: copy the weights of a layer. One row has a `down` of its own, which follows the others.
+__device__ __forceinline__ void stream_layer(u32 &chunk, const char *lines, const char *down, u32 layer, u32 bytes, u32 down_bytes) {
+  const u64 line = (u64)layer * PROGRAMS + blockIdx.x;
+#pragma unroll 1
+  for (u32 part = 0; part < (ALONE ? 2 : 1); part++)
+    stream(chunk, part ? down + line * down_bytes : lines + line * bytes, (part ? down_bytes : ALONE ? bytes - down_bytes : bytes) / CHUNK);
+}
 // Calls `use(tile, fragment)` for FOURS x 4 tiles of weights from the ring.
 template <int FOURS, class Use> __device__ __forceinline__ void each_tile(u32 &chunk, u32 warp, u32 lane, Use use) {
   constexpr int N = FOURS * 4 / TILES;
   uint4 a[2][TILES];
-  const u32 base = address(shared) + warp * TILES * 512 + lane * 16, full = address(shared) + AT_BARRIERS;
+  const u32 base = address(shared) + warp * 1024 + lane * 16, full = address(shared) + AT_BARRIERS;
   auto get = [&](u32 i, uint4 *d) {
     u32 s = i % RING;
     wait_for(full + s * 8, (i / RING) & 1);
 #pragma unroll
-    for (int j = 0; j < TILES; j++) d[j] = shared4(base + s * CHUNK + j * 512);
+    for (int j = 0; j < TILES; j++) d[j] = shared4(base + s * CHUNK + j / 2 * 8192 + j % 2 * 512);
   };
   if (BUSY_AHEAD != AHEAD && warp == 0 && lane == 0) *(volatile u32 *)(shared + AT_PACE) = BUSY_AHEAD;
   get(chunk, a[0]);

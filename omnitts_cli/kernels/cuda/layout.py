@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -34,8 +35,8 @@ def norms(layers: Sequence[LayerWeights], final: Tensor) -> Tensor:
 
 class Layout:
     """The place of each weight in a program's line: tiles of 16 x 16 as fragments of `mma.m16n8k16`. A line is [chunks,
-    8 warps, 4 tiles, 32 lanes, 8 elements]. For eight rows, chunks have half the size. `blocks` is the width of the
-    residual stream in blocks of 1,024 columns.
+    8 warps, 2 tiles, 32 lanes, 8 elements]; one row takes two chunks at a time. `blocks` is the width of the residual
+    stream in blocks of 1,024 columns.
     """
 
     def __init__(self, device: torch.device, blocks: int = 1) -> None:
@@ -145,18 +146,20 @@ class Layout:
         columns = units * self.kv_head[:, None, None, None, None] + units // 2 * (self.warp % 2)[:, None, None, None]
         return self._tiles(weight, rows, columns + column)
 
-    def layer(self, weights: LayerWeights, alone: bool, in_parts: bool = False) -> Tensor:
-        """A layer's lines: [128, chunks * 8 * 4 * 32 * 8]."""
-        alone_down = self.down_alone if self.blocks == 1 else self.down_wide
-        grouped_down = self.down_in_parts if in_parts else self.down_grouped
-        down = alone_down if alone else grouped_down
+    def layer(self, weights: LayerWeights, in_parts: bool = False) -> Tensor:
+        """A layer's lines: [128, chunks * 8 * 2 * 32 * 8]. One row reads all but `down` of them."""
+        down = self.down_in_parts if in_parts else self.down_grouped
         parts = self.qkv(weights.qkv), self.out(weights.out), self.gate_up(weights.gate_up), down(weights.down)
-        return self._cut(torch.cat(parts, 1), alone)
+        return self._cut(torch.cat(parts, 1))
 
-    def head(self, weight: Tensor, alone: bool) -> Tensor:
-        """A head's lines, 16 outputs per program: [128, 2 * 8 * 4 * 32 * 8]."""
+    def down_of_one(self, weight: Tensor) -> Tensor:
+        """The lines of `down` that one row reads: [128, chunks * 8 * 2 * 32 * 8]."""
+        return self._cut(self.down_alone(weight) if self.blocks == 1 else self.down_wide(weight))
+
+    def head(self, weight: Tensor) -> Tensor:
+        """A head's lines, 16 outputs per program: [128, 4 * 8 * 2 * 32 * 8]."""
         rows = 16 * self.program[:, None, None, None, None] + self.outputs(1)
-        return self._cut(self._tiles(weight, rows, self.inputs()[None]), alone)
+        return self._cut(self._tiles(weight, rows, self.inputs()[None]))
 
     def _gather(self, weight: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
         rows, columns = torch.broadcast_tensors(rows, columns)
@@ -167,7 +170,27 @@ class Layout:
         """[128, 8 warps, tiles, 32, 8] -> [128, tiles / 4, 8 warps, 4, 32, 8]"""
         return self._gather(weight, rows, columns).unflatten(2, (-1, 4)).transpose(1, 2)
 
-    def _cut(self, lines: Tensor, alone: bool) -> Tensor:
-        if not alone:  # chunks of half the size
-            lines = lines.unflatten(3, (2, 2)).transpose(2, 3)
-        return lines.reshape(PROGRAMS, -1)
+    def _cut(self, lines: Tensor) -> Tensor:
+        """[128, fours, 8 warps, 4, 32, 8] -> chunks with two tiles for each warp"""
+        return lines.unflatten(3, (2, 2)).transpose(2, 3).reshape(PROGRAMS, -1)
+
+
+@dataclass(frozen=True)
+class Lines:
+    """The reordered weights of a stack: the only copy that its persistent kernels read."""
+
+    layers: Tensor  # [layers, 128, elements]
+    down: Tensor  # [layers, 128, elements] as one row reads it, for which the order above does not suit
+
+    @staticmethod
+    def of(layers: Sequence[LayerWeights], in_parts: bool) -> Lines:
+        """The lines of these layers."""
+        like = layers[0].down
+        layout = Layout(like.device, like.shape[0] // 1024)
+        numbers = sum(getattr(layers[0], name).numel() for name in ("qkv", "out", "gate_up", "down"))
+        made = like.new_empty(len(layers), PROGRAMS, numbers // PROGRAMS)
+        down = like.new_empty(len(layers), PROGRAMS, like.numel() // PROGRAMS)
+        for index, weights in enumerate(layers):
+            made[index].copy_(layout.layer(weights, in_parts))
+            down[index].copy_(layout.down_of_one(weights.down))
+        return Lines(made, down)

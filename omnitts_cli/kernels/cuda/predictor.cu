@@ -22,7 +22,8 @@
 
 #define LAYERS 5
 #define POSITIONS 16
-#define LAYER_CHUNKS (60u / TILES)
+#define LAYER_BYTES 245760u
+#define DOWN_BYTES 49152u
 #define HEAD_CHUNKS (8u / TILES)
 #define LAYER_NORMS 2304                       // input norm, MLP norm, query norm, key norm
 
@@ -33,7 +34,8 @@
 #include "draw.cuh"
 
 struct Frame {
-  const char *lines;     // [LAYERS][PROGRAMS][240 KB]
+  const char *lines;     // [LAYERS][PROGRAMS][LAYER_BYTES]
+  const char *down;      // [LAYERS][PROGRAMS][DOWN_BYTES], read by one row
   const char *heads;     // [POSITIONS - 1][PROGRAMS][32 KB]
   const u16 *norms;      // [LAYERS][LAYER_NORMS], then the final norm
   const float *turns;    // [POSITIONS][64 cosines, 64 sines]
@@ -77,7 +79,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) predictor_frame(const Frame
     if (thread != 256) return;
     u32 chunk = 0;
     for (u32 position = 0; position < POSITIONS; position++) {
-      for (u32 layer = 0; layer < LAYERS; layer++) stream(chunk, f.lines + ((u64)layer * PROGRAMS + program) * 245760, LAYER_CHUNKS);
+      for (u32 layer = 0; layer < LAYERS; layer++) stream_layer(chunk, f.lines, f.down, layer, LAYER_BYTES, DOWN_BYTES);
       if (position > 0) stream(chunk, f.heads + ((u64)(position - 1) * PROGRAMS + program) * 32768, HEAD_CHUNKS);
     }
     return;

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from omnitts_cli.kernels.cuda import CAPABILITY, THREADS, Overflow
-from omnitts_cli.kernels.cuda.layout import PROGRAMS, Layout, norms, suits
+from omnitts_cli.kernels.cuda.layout import PROGRAMS, Layout, Lines, norms, suits
 from omnitts_cli.kernels.cuda.nvrtc import CompileError, Kernel
 from omnitts_cli.kernels.cuda.rows import MANY, RowLayers, RowPredictor
 from omnitts_cli.kernels.ops import PredictorParts
@@ -33,8 +33,8 @@ class _Frame(ctypes.Structure):
         *(
             (name, c_void_p)
             for name in (
-                "lines heads norms turns hidden first tables first_codes seeds frames temperature top_k top_p codes "
-                "logits sums words overflow"
+                "lines down heads norms turns hidden first tables first_codes seeds frames temperature top_k top_p "
+                "codes logits sums words overflow"
             ).split()
         ),
         ("rows", c_int),
@@ -42,38 +42,23 @@ class _Frame(ctypes.Structure):
 
 
 @dataclass
-class _Weights:
-    """The weights, in the order for one row or in that for more rows."""
-
-    lines: Tensor
-    heads: Tensor
-
-    @staticmethod
-    def of(parts: PredictorParts, alone: bool, exact: bool) -> _Weights:
-        layout = Layout(parts.norm.device)
-        lines = torch.stack([layout.layer(weights, alone, exact) for weights in parts.layers])
-        return _Weights(lines, torch.stack([layout.head(head, alone) for head in parts.heads]))
-
-
-@dataclass
 class _Variant:
     """The kernel for up to `rows` rows."""
 
     kernel: Kernel
-    weights: _Weights
     state: Tensor  # uint8: sums, then words
     sums: int  # bytes of the sums in it
 
     @staticmethod
-    def of(rows: int, weights: _Weights, exact: bool, defines: Mapping[str, int]) -> _Variant:
+    def of(rows: int, device: torch.device, exact: bool, defines: Mapping[str, int]) -> _Variant:
         alone, eights, ring = rows == 1, -(-rows // 8), 34 if rows == 16 else 36
         shared = ring * 4096 + ring // (4 if alone else 2) * 16 + eights * (8 * (832 + 576) + 512)
         shared += 8 * ((2560 if eights == 1 else 3328) + 128) + 16 + 128 + 40960
         macros = {"ROWS": rows, "BUSY_AHEAD": 2 if alone else 4, "FINE": int(exact), **defines}
         kernel = Kernel(SOURCE, "predictor_frame", macros, "sm_90a", PROGRAMS, THREADS, shared)
         sums = 4 * rows * 128 * (1024 if alone else 64)
-        state = torch.zeros(sums + 4 * rows * 11266, dtype=torch.uint8, device=weights.lines.device)
-        return _Variant(kernel, weights, state, sums)
+        state = torch.zeros(sums + 4 * rows * 11266, dtype=torch.uint8, device=device)
+        return _Variant(kernel, state, sums)
 
 
 class PersistentPredictor:
@@ -83,8 +68,9 @@ class PersistentPredictor:
     """
 
     def __init__(self, parts: PredictorParts, defines: Mapping[str, int], exact: bool = False) -> None:
-        weights = {alone: _Weights.of(parts, alone, exact) for alone in (True, False)}
-        self._variants = {rows: _Variant.of(rows, weights[rows == 1], exact, defines) for rows in SIZES}
+        self._lines, layout = Lines.of(parts.layers, exact), Layout(parts.norm.device)
+        self._heads = torch.stack([layout.head(head) for head in parts.heads])
+        self._variants = {rows: _Variant.of(rows, parts.norm.device, exact, defines) for rows in SIZES}
         self._norms = norms(parts.layers, parts.norm)
         self._turns = torch.cat([parts.cos, parts.sin], 1).float().contiguous()
         self._tables = parts.tables
@@ -93,8 +79,8 @@ class PersistentPredictor:
         self.most_rows = MANY if exact else SIZES[-1]
         self._many: RowPredictor | None = None
         if exact:
-            layers = RowLayers(weights[False].lines, self._norms, self._overflow.address, predictor=True, fine=True)
-            self._many = RowPredictor(layers, weights[False].heads, self._turns, self._tables)
+            layers = RowLayers(self._lines.layers, self._norms, self._overflow.address, predictor=True, fine=True)
+            self._many = RowPredictor(layers, self._heads, self._turns, self._tables)
 
     def __call__(
         self,
@@ -119,8 +105,9 @@ class PersistentPredictor:
         state = variant.state.data_ptr()
         variant.kernel.launch(
             _Frame(
-                variant.weights.lines.data_ptr(),
-                variant.weights.heads.data_ptr(),
+                self._lines.layers.data_ptr(),
+                self._lines.down.data_ptr(),
+                self._heads.data_ptr(),
                 self._norms.data_ptr(),
                 self._turns.data_ptr(),
                 given[0].data_ptr(),

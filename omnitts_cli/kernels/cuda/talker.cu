@@ -12,9 +12,11 @@
 #define TURN (ALONE ? 512 : 64)                // positions from one group of eight of a warp to its next
 #define LAYER_NORMS (2 * HIDDEN + 256)         // input norm, MLP norm, query norm, key norm
 #define LAYER_BYTES (BLOCKS == 1 ? 245760u : 786432u)
+#define DOWN_BYTES (49152u * BLOCKS * BLOCKS)
 
 struct Step {
   const char *lines;     // [layers][PROGRAMS][LAYER_BYTES]
+  const char *down;      // [layers][PROGRAMS][DOWN_BYTES], read by one row
   const u16 *norms;      // [layers][LAYER_NORMS], then the final norm
   const float *cosines;  // [capacity][64]
   const float *sines;
@@ -52,7 +54,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) talker_step(const Step f) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
     if (thread != 256) return;
     u32 chunk = 0;
-    for (u32 layer = 0; layer < (u32)f.layers; layer++) stream(chunk, f.lines + ((u64)layer * PROGRAMS + program) * LAYER_BYTES, LAYER_BYTES / CHUNK);
+    for (u32 layer = 0; layer < (u32)f.layers; layer++) stream_layer(chunk, f.lines, f.down, layer, LAYER_BYTES, DOWN_BYTES);
     return;
   }
   asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from omnitts_cli.kernels.cuda import CAPABILITY, THREADS, Overflow
-from omnitts_cli.kernels.cuda.layout import PROGRAMS, Layout, norms, suits
+from omnitts_cli.kernels.cuda.layout import PROGRAMS, Lines, norms, suits
 from omnitts_cli.kernels.cuda.nvrtc import CompileError, Kernel
 from omnitts_cli.kernels.cuda.rows import MANY, RowLayers, RowTalker
 from omnitts_cli.kernels.ops import LayerWeights
@@ -31,7 +31,7 @@ class _Step(ctypes.Structure):
         *(
             (name, c_void_p)
             for name in (
-                "lines norms cosines sines input positions slots keys values hidden sums words overflow".split()
+                "lines down norms cosines sines input positions slots keys values hidden sums words overflow".split()
             )
         ),
         ("layer_stride", c_int64),
@@ -44,34 +44,24 @@ class _Step(ctypes.Structure):
 
 @dataclass
 class _Variant:
-    """The kernel for one row or for up to eight, and the weights in its order. `exact`: a row has the same bits alone
-    and among others.
-    """
+    """The kernel for one row or for up to eight. `exact`: a row has the same bits alone and among others."""
 
     kernel: Kernel
-    lines: Tensor
     state: Tensor  # uint8: sums, then words
     sums: int  # bytes of the sums in it
 
     @staticmethod
-    def of(
-        layers: Sequence[LayerWeights], norm: Tensor, alone: bool, exact: bool, defines: Mapping[str, int]
-    ) -> _Variant:
+    def of(norm: Tensor, alone: bool, exact: bool, defines: Mapping[str, int]) -> _Variant:
         blocks, rows = norm.shape[0] // 1024, 1 if alone else MOST_ROWS
         warp, units, attended = 2560 if blocks == 1 else 3328, 768 * blocks + 64, 256 if alone else 576
         shared = 36 * 4096 + 8 * (warp + units + attended) + 512 + 16 + (9 if alone else 18) * 16 + 8192 + 128 + 1024
         busy = 2 if alone and blocks == 1 else 4
         macros = {"ROWS": rows, "BLOCKS": blocks, "BUSY_AHEAD": busy, "FINE": int(exact), **defines}
         kernel = Kernel(SOURCE, "talker_step", macros, "sm_90a", PROGRAMS, THREADS, shared)
-        layout = Layout(norm.device, blocks)
-        numbers = sum(getattr(layers[0], name).numel() for name in ("qkv", "out", "gate_up", "down"))
-        lines = norm.new_empty(len(layers), PROGRAMS, numbers // PROGRAMS)
-        for line, weights in zip(lines, layers, strict=True):
-            line.copy_(layout.layer(weights, alone, exact))
         sums = 4 * rows * 128 * blocks * (1024 if alone else 64)
         words = rows * 4096 + 32768 + 1024 + (0 if alone else 8 * 3072 * blocks)
         state = torch.zeros(sums + 4 * words, dtype=torch.uint8, device=norm.device)
-        return _Variant(kernel, lines, state, sums)
+        return _Variant(kernel, state, sums)
 
 
 class PersistentTalker:
@@ -83,13 +73,13 @@ class PersistentTalker:
     def __init__(
         self, layers: Sequence[LayerWeights], norm: Tensor, defines: Mapping[str, int], exact: bool = False
     ) -> None:
-        self._variants = {alone: _Variant.of(layers, norm, alone, exact, defines) for alone in (True, False)}
-        self._norms, self._layers = norms(layers, norm), len(layers)
+        self._variants = {alone: _Variant.of(norm, alone, exact, defines) for alone in (True, False)}
+        self._lines, self._norms, self._layers = Lines.of(layers, exact), norms(layers, norm), len(layers)
         self._overflow = Overflow()
         self.check = self._overflow.check
         self.most_rows, self._exact = MANY if exact else LAYERED_ROWS, exact
-        lines = self._variants[False].lines
-        self._many = RowTalker(RowLayers(lines, self._norms, self._overflow.address, predictor=False, fine=exact))
+        rows = RowLayers(self._lines.layers, self._norms, self._overflow.address, predictor=False, fine=exact)
+        self._many = RowTalker(rows)
 
     def prompts(self, rows: Tensor, attend: Callable[[int, Tensor], Tensor]) -> Tensor | None:
         """As `FusedStep.prompts`."""
@@ -107,7 +97,8 @@ class PersistentTalker:
         state = variant.state.data_ptr()
         variant.kernel.launch(
             _Step(
-                variant.lines.data_ptr(),
+                self._lines.layers.data_ptr(),
+                self._lines.down.data_ptr(),
                 self._norms.data_ptr(),
                 cos.data_ptr(),
                 sin.data_ptr(),

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from omnitts_cli.kernels.cuda.layout import Layout
+from omnitts_cli.kernels.cuda.layout import Layout, Lines
 from omnitts_cli.kernels.ops import LayerWeights
 
 CPU = torch.device("cpu")
@@ -38,16 +38,18 @@ def each_once(lines: Tensor) -> bool:
 
 
 @pytest.mark.parametrize(("blocks", "chunks"), [(1, 15), (2, 48)])
-@pytest.mark.parametrize(("alone", "in_parts"), [(True, False), (False, False), (False, True)])
-def test_every_weight_is_in_the_lines_once(alone: bool, in_parts: bool, blocks: int, chunks: int) -> None:
-    lines = Layout(CPU, blocks).layer(numbered(blocks), alone, in_parts)
-    assert lines.shape == (128, chunks * 8 * 4 * 32 * 8)
-    assert each_once(lines)
+@pytest.mark.parametrize("in_parts", [False, True])
+def test_every_weight_is_in_the_lines_once(in_parts: bool, blocks: int, chunks: int) -> None:
+    lines = Lines.of([numbered(blocks)], in_parts)
+    assert lines.layers.shape == (1, 128, chunks * 8 * 4 * 32 * 8)
+    assert each_once(lines.layers)
+    of_down = lines.layers.numel() - lines.down.numel()  # one row reads the others from the same lines
+    assert lines.down.numel() == 1024 * blocks * 3072 * blocks and each_once(lines.down - of_down)
+    assert bool((lines.layers[0, :, : of_down // 128] < of_down).all())
 
 
-@pytest.mark.parametrize("alone", [True, False])
-def test_every_weight_of_a_head_is_in_its_lines_once(alone: bool) -> None:
-    lines = Layout(CPU).head(torch.arange(2048 * 1024, dtype=torch.int32).view(2048, 1024), alone)
+def test_every_weight_of_a_head_is_in_its_lines_once() -> None:
+    lines = Layout(CPU).head(torch.arange(2048 * 1024, dtype=torch.int32).view(2048, 1024))
     assert lines.numel() == 2048 * 1024 and each_once(lines)
 
 
@@ -158,6 +160,6 @@ class TestProductsOfAProgram:
     def test_head(self, program: int) -> None:
         torch.manual_seed(program)
         weight, x = torch.randn(2048, 1024), torch.randn(1024)
-        fours = Layout(CPU).head(weight, True)[program].view(2, 8, 4, 32, 8)
-        made = sum(products(fours[:, warp], x[128 * warp :]) for warp in range(8))
+        twos = Layout(CPU).head(weight)[program].view(4, 8, 2, 32, 8)
+        made = sum(products(twos[:, warp], x[128 * warp :]) for warp in range(8))
         assert_near(made, (weight @ x)[16 * program :][:16])
