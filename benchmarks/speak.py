@@ -1,13 +1,15 @@
-"""The whole engine: requests of a fixed number of frames, closed loop or arriving at random, captured or not.
+"""The whole engine: requests of a fixed number of frames, closed loop (together or apart) or arriving at random.
 
     python benchmarks/speak.py -m random:1.7b-customvoice -c 1,4,8,16,64 --frames 100
     python benchmarks/speak.py -m random:1.7b-customvoice -c 1 --eager
     python benchmarks/speak.py -m random:1.7b-customvoice -c 1,8,64,1,8,64 --vs-exact
     python benchmarks/speak.py -m random:1.7b-customvoice -c 64 --tokens 60
+    python benchmarks/speak.py -m random:1.7b-customvoice -c 16,64,128 --frames 50 --arrivals together,apart --rounds 6
     python benchmarks/speak.py -m random:1.7b-customvoice -c 16 --arrivals poisson --seconds 1 --seeds 20
 
 RTF is a request's time from submission to its last sound over the sound's length: less is better. The
-first sound is the first playable one. One round is thrown away before each level.
+first sound is the first playable one. One round is thrown away before each level. "apart": the first requests have
+random lengths and do not count. "late": streams whose player, started with the first packet, would run dry.
 
 `prompt_rows` of a row are the talker's inputs before the first frame. Until 2026-11-23 random models had a vocabulary
 of bytes, and this sentence had 60 tokens instead of 15: `--tokens 60` gives such a prompt again.
@@ -29,7 +31,7 @@ import rig
 TEXT = "The kettle is on, and the bread is still warm from the oven."
 PERCENTILES = (50.0, 90.0, 95.0, 99.0)
 RETURNED = ("concurrency", "requests", "failed", "duration_s", "audio_s", "audio_throughput", "frames", "rtf")
-RETURNED += ("ttfp_ms", "audible_ms", "e2el_ms", "gap_ms_max", "underruns", "client_queue_ms", "most_in_flight")
+RETURNED += ("ttfp_ms", "audible_ms", "e2el_ms", "gap_ms_max", "underruns", "late", "client_queue_ms", "most_in_flight")
 RETURNED += ("host_syncs_per_frame", "peak_memory_bytes", "failures")
 
 
@@ -40,7 +42,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--frames", type=int, default=100, help="of each request, whatever the end code says")
     parser.add_argument("--tokens", type=int, help="length of the text: the sentence, repeated and cut off")
     parser.add_argument("--rounds", type=int, default=3, help="times that every place in flight is used (closed loop)")
-    parser.add_argument("--arrivals", choices=["together", "poisson"], default="together")
+    parser.add_argument("--arrivals", default="together", help="together, apart, poisson: one after another")
     parser.add_argument("--seconds", type=float, default=1.0, help="within which the streams arrive (poisson)")
     parser.add_argument("--seeds", type=int, default=20, help="times that they arrive (poisson)")
     parser.add_argument("--slots", type=int, help="of the engine; by default the highest level")
@@ -48,6 +50,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--eager", action="store_true", help="also the same steps uncaptured, in the same run")
     parser.add_argument("--vs-exact", action="store_true", help="also with --exact, in turn, in the same run")
     options = parser.parse_args()
+    options.arrivals = options.arrivals.split(",")
+    if unknown := set(options.arrivals) - {"together", "apart", "poisson"}:
+        parser.error(f"--arrivals does not know {', '.join(sorted(unknown))}")
     if options.vs_exact and (options.exact or options.eager):
         parser.error("--vs-exact cannot be combined with --exact or --eager")
     return options
@@ -88,20 +93,23 @@ def together(target: Any, work: Iterator[Any], level: int, rounds: int) -> Any:
     return closed_loop(target, work, level, Extent(level * rounds))
 
 
-def apart(target: Any, work: Iterator[Any], level: int, options: argparse.Namespace) -> Any:
+def apart(target: Any, work: Iterator[Any], level: int, rounds: int) -> Any:
+    from omnitts_cli.bench.load import LEAST_ROUNDS, Extent, apart_loop
+
+    return apart_loop(target, work, level, Extent(level * max(rounds, LEAST_ROUNDS)))
+
+
+def at_random(target: Any, work: Iterator[Any], level: int, options: argparse.Namespace) -> Any:
     """All seeds as one run: what the requests met, over the time they were under way."""
     from omnitts_cli.bench.load import Extent, Run, open_loop
 
     whole = Run(0.0)
     for seed in range(options.seeds):
-        run = open_loop(target, work, gathered(level, options.seconds, seed), Extent(level))
-        whole.results += run.results
-        whole.ended += run.duration_s
-        whole.most_in_flight = max(whole.most_in_flight, run.most_in_flight)
+        whole.add(open_loop(target, work, gathered(level, options.seconds, seed), Extent(level)))
     return whole
 
 
-def measure(engine: Any, options: argparse.Namespace, level: int) -> dict[str, Any]:
+def measure(engine: Any, options: argparse.Namespace, level: int, arrivals: str) -> dict[str, Any]:
     """One level: a round thrown away, then what is kept."""
     from omnitts_cli.bench import stats
     from omnitts_cli.bench.local import EngineTarget
@@ -111,12 +119,13 @@ def measure(engine: Any, options: argparse.Namespace, level: int) -> dict[str, A
         together(target, work, level, 1)
         engine.device.synchronize()
         launched = engine.frames_launched
+        began = time.perf_counter()
         with engine.device.count_syncs() as waits:
-            if options.arrivals == "together":
-                run = together(target, work, level, options.rounds)
+            if arrivals == "poisson":
+                run = at_random(target, work, level, options)
             else:
-                run = apart(target, work, level, options)
-        launched = engine.frames_launched - launched
+                run = (together if arrivals == "together" else apart)(target, work, level, options.rounds)
+        seconds, launched = time.perf_counter() - began, engine.frames_launched - launched
     syncs = waits()
     level_ = stats.level(
         run,
@@ -126,7 +135,11 @@ def measure(engine: Any, options: argparse.Namespace, level: int) -> dict[str, A
         peak_memory_bytes=engine.device.peak_bytes(),
     )
     row = {key: value for key, value in asdict(level_).items() if key in RETURNED}
-    return row | {"engine_frames": launched, "ms_per_frame": run.duration_s * 1000 / max(launched, 1)}
+    more = {"arrive_within_s": options.seconds, "seeds": options.seeds} if arrivals == "poisson" else {}
+    if arrivals != "apart":  # else frames of requests that do not count are among those of the engine
+        seconds = run.duration_s
+    frames = {"engine_frames": launched, "ms_per_frame": seconds * 1000 / max(launched, 1)}
+    return row | {"arrivals": arrivals} | more | frames
 
 
 def opened(
@@ -145,8 +158,6 @@ def opened(
         "dtype": str(model.dtype).removeprefix("torch."),
         "frames_per_request": options.frames,
         "prompt_rows": len(model.prompter.draft(request(options, model)).text),
-        "arrivals": options.arrivals,
-        **({"arrive_within_s": options.seconds, "seeds": options.seeds} if options.arrivals == "poisson" else {}),
         "captured": engine.plan.capture and device.captures,
         "slots": engine.plan.slots,
         "slot_seconds": options.slot_seconds,
@@ -159,14 +170,15 @@ def opened(
 
 
 def show(found: list[dict[str, Any]]) -> None:
-    head = ["captured", "streams", "failed", "RTF", "audio-s/s", "first p50", "p95 ms", "ms/frame", "gap ms"]
-    head += ["under", "syncs/frame", "GiB", "load s", "start s"]
+    head = ["captured", "streams", "arrivals", "failed", "RTF", "audio-s/s", "first p50", "p95 ms", "ms/frame"]
+    head += ["gap ms", "late", "syncs/frame", "GiB", "load s", "start s"]
     rig.table(
         head,
         [
             [
                 "yes" if row["captured"] else "no",
                 row["concurrency"],
+                row["arrivals"],
                 row["failed"],
                 row["rtf"]["mean"],
                 row["audio_throughput"],
@@ -174,7 +186,7 @@ def show(found: list[dict[str, Any]]) -> None:
                 row["ttfp_ms"]["p95"],
                 row["ms_per_frame"],
                 row["gap_ms_max"],
-                row["underruns"],
+                row["late"],
                 row["host_syncs_per_frame"],
                 row["peak_memory_bytes"] / 2**30,
                 row["load_s"],
@@ -199,20 +211,25 @@ def main() -> None:
         engines.append(opened(options, settings, *rig.load_model(options, settings)))
     gc.freeze()  # as commands do: a full collection stops the loop for 0.2 s
     found = [
-        about | measure(engine, options, level) | rig.machine(options, engine.device)
+        about | measure(engine, options, level, arrivals) | rig.machine(options, engine.device)
         for level in options.concurrency
+        for arrivals in options.arrivals
         for engine, about in engines
     ]
     show(found)
     if len(engines) == 2:
         for first, second in zip(found[::2], found[1::2], strict=True):
-            streams = f"{first['concurrency']} streams"
+            streams = f"{first['concurrency']} streams ({first['arrivals']})"
             if options.vs_exact:
                 share = second["audio_throughput"] / first["audio_throughput"]
                 print(f"--exact, {streams}: {share:.3f} of the throughput")
             else:
                 ratio = second["ms_per_frame"] / first["ms_per_frame"]
                 print(f"captured against uncaptured, {streams}: {ratio:.2f} x faster")
+    for together_, apart_ in itertools.pairwise(found[:: len(engines)]):
+        if (together_["arrivals"], apart_["arrivals"]) == ("together", "apart"):
+            share = apart_["audio_throughput"] / together_["audio_throughput"]
+            print(f"{apart_['concurrency']} streams apart: {share:.3f} of the throughput together")
     rig.keep("speak", found, options)
 
 

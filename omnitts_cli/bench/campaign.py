@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from omnitts_cli.bench.gauge import Gauge
-from omnitts_cli.bench.load import Extent, Run, arrivals, closed_loop, open_loop
+from omnitts_cli.bench.load import LEAST_ROUNDS, Extent, Run, apart_loop, arrivals, closed_loop, open_loop
 from omnitts_cli.bench.record import Result, Work
 from omnitts_cli.bench.stats import PERCENTILES, Level, level
 from omnitts_cli.bench.target import Ended, Target
@@ -25,9 +25,11 @@ MAIN = ""
 
 @dataclass(frozen=True)
 class Shape:
-    """How much is asked, and how fast. With `rate` the loop is open, else closed at each of `levels`."""
+    """How much is asked, and how fast. With `rate` the loop is open, else closed at each of `levels`; `apart`: its
+    requests do not begin together."""
 
     levels: Sequence[int] = (1, 4, 10)
+    apart: bool = False
     rate: float | None = None
     burstiness: float = 1.0
     requests: int | None = None
@@ -77,11 +79,12 @@ def campaign(
             warm_up(target, streams[name], step, shape)
         runs = {name: Run(0.0) for name in targets}
         gauges = {name: Gauge() for name in targets}
-        for turn, extent in enumerate(turns(shape.extent(step), step or 1, len(targets))):
+        least = (step or 1) * (LEAST_ROUNDS if shape.apart else 1)
+        for turn, extent in enumerate(turns(shape.extent(step), least, len(targets))):
             for name, target in targets.items():
                 with target.gauged() as gauge:
                     run = one_run(target, streams[name], step, extent, shape, turn, on_end)
-                add(runs[name], run)
+                runs[name].add(run)
                 gauges[name].add(gauge)
         for name, run in runs.items():
             found = summed(run, gauges[name], step, shape, name)
@@ -99,6 +102,8 @@ def one_run(
     turn: int,
     on_end: Ended | None,
 ) -> Run:
+    if shape.apart:
+        return apart_loop(target, works, step or 1, extent, on_end, shape.seed + turn)
     if shape.rate is None:
         return closed_loop(target, works, step or 1, extent, on_end)
     offsets = arrivals(shape.rate, shape.burstiness, shape.seed + turn)
@@ -119,24 +124,17 @@ def warm_up(target: Target, works: Iterator[Work], step: int | None, shape: Shap
         )
 
 
-def turns(extent: Extent, level: int, targets: int) -> list[Extent]:
-    """One run for a single target; several shorter ones, each with full levels, when targets alternate."""
+def turns(extent: Extent, least: int, targets: int) -> list[Extent]:
+    """One run for a single target; several shorter ones of at least `least` requests, when targets alternate."""
     if targets == 1:
         return [extent]
     if extent.duration_s is not None:  # a turn below a second would be mostly start-up and tail
         count = max(2, min(TURNS, int(extent.duration_s)))
         return [Extent(duration_s=extent.duration_s / count)] * count
     assert extent.requests is not None
-    count = max(1, min(TURNS, extent.requests // level))
+    count = max(1, min(TURNS, extent.requests // least))
     shares = [extent.requests // count + (index < extent.requests % count) for index in range(count)]
     return [Extent(share) for share in shares]
-
-
-def add(whole: Run, part: Run) -> None:
-    """Joins consecutive runs; their durations add up."""
-    whole.results += part.results
-    whole.ended += part.duration_s
-    whole.most_in_flight = max(whole.most_in_flight, part.most_in_flight)
 
 
 def summed(run: Run, gauge: Gauge, step: int | None, shape: Shape, name: str) -> Level:

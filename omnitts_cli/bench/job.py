@@ -193,6 +193,7 @@ class Bench:
         shape = job.shape
         about = {
             "loop": "closed" if shape.rate is None else "open",
+            **({"arrivals": "apart"} if shape.apart else {}),
             "target": job.url or "engine",
             "mode": job.speaker.mode or engines.mode_of_voice(self.load.voice),
             "transcript": job.speaker.transcript is not None,

@@ -1,4 +1,6 @@
-"""Loads: closed loop (a number of requests in flight) and open loop (a rate of arrivals), for any target."""
+"""Loads: closed loop (a number of requests in flight, which begin together or apart) and open loop (a rate of
+arrivals), for any target.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +8,13 @@ import itertools
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from omnitts_cli.bench.record import Result, Work
 from omnitts_cli.bench.target import Ended, Target
+from omnitts_cli.errors import UsageError
 
 CHECK_S = 0.1
 """How often a broken target is checked for while waiting."""
@@ -32,16 +35,27 @@ class Extent:
 
 @dataclass
 class Run:
-    """One load, from its first request to its last sound."""
+    """One load, from its first request to its last sound; of a load that begins apart, the time in between in which
+    the number of requests in flight is constant.
+    """
 
     began: float
     ended: float = 0.0
     results: list[Result] = field(default_factory=list)
     most_in_flight: int = 0
+    heard_s: float | None = None  # seconds of sound that arrived in this time; None: all sound of the results
 
     @property
     def duration_s(self) -> float:
         return self.ended - self.began
+
+    def add(self, part: Run) -> None:
+        """Appends a later run; durations add up."""
+        self.results += part.results
+        self.ended += part.duration_s
+        self.most_in_flight = max(self.most_in_flight, part.most_in_flight)
+        if part.heard_s is not None:
+            self.heard_s = (self.heard_s or 0.0) + part.heard_s
 
 
 class _Load:
@@ -140,6 +154,46 @@ class _Open(_Load):
 def closed_loop(target: Target, works: Iterable[Work], level: int, extent: Extent, on_end: Ended | None = None) -> Run:
     """Keeps `level` requests in flight."""
     return _Closed(target, works, extent, on_end).go(level)
+
+
+LEAST_SHARE = 0.1
+"""Of the usual number of frames, in the shortest first request."""
+LEAST_ROUNDS = 3
+"""Requests for each place in flight, of a load that begins apart: one shorter, one that counts, one beside it."""
+
+
+def apart_loop(
+    target: Target, works: Iterable[Work], level: int, extent: Extent, on_end: Ended | None = None, seed: int = 0
+) -> Run:
+    """Keeps `level` requests in flight that do not begin together: the first ones have random lengths.
+
+    The frames of every request must be fixed. What counts is the time from the end of the last of these first requests
+    until the last request is sent.
+    """
+    run = closed_loop(target, staggered(works, level, seed), level, extent, on_end)
+    firsts = sorted(run.results, key=lambda result: result.wanted)[:level]
+    began = max((result.meter.ended or run.ended for result in firsts), default=run.ended)
+    ended = max((result.wanted for result in run.results), default=began)
+    if ended <= began:
+        raise UsageError(
+            f"too few requests for {level} that do not begin together",
+            hint=f"-n {LEAST_ROUNDS * level}   or   a longer --duration",
+        )
+    arrived = [(at, samples / one.meter.sample_rate) for one in run.results for at, samples in one.meter.arrivals]
+    kept = [result for result in run.results if result.wanted >= began or result.failure is not None]
+    return Run(began, ended, kept, run.most_in_flight, sum(s for at, s in arrived if began <= at < ended))
+
+
+def staggered(works: Iterable[Work], level: int, seed: int) -> Iterator[Work]:
+    """The same works, the first `level` of them with fewer frames, drawn at random."""
+    draw = np.random.default_rng(seed)
+    for number, work in enumerate(works):
+        frames = work.request.max_frames
+        if number < level and frames is not None:
+            fewer = int(draw.integers(max(1, int(LEAST_SHARE * frames)), frames + 1))
+            yield replace(work, request=replace(work.request, max_frames=fewer))
+        else:
+            yield work
 
 
 def open_loop(

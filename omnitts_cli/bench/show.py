@@ -17,6 +17,7 @@ VOCABULARY = (
     "TTFP: from the request to the first playable packet. audible: to the first sample above -60 dBFS.",
     "RTF: end-to-end time of a request / its seconds of audio; less is better. audio-s/s: seconds of audio per second.",
     "gap: longest pause between packets. underruns: times a player with a 200 ms buffer would run dry.",
+    "late: streams whose player, started with the first packet, would run dry.",
     "queue: time spent waiting in the client; not included in the other figures.",
     "Successful requests only; warm-up is not counted.",
 )
@@ -96,6 +97,7 @@ def felt(level: Level) -> list[tuple[str, str]]:
     return [
         ("Longest gap (ms)", number(level.gap_ms_max)),
         ("Underruns", str(level.underruns)),
+        ("Late streams", str(level.late)),
         ("Guard hits", str(level.guard_hits)),
         *([("Silent results", str(level.silent))] if level.silent else []),
         ("Median leading silence (ms)", number(level.onset_ms.get("median"))),

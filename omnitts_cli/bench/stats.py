@@ -13,11 +13,11 @@ from omnitts_cli.bench.load import Run
 from omnitts_cli.bench.record import Result
 
 PERCENTILES = (50.0, 90.0, 99.0)
-ALWAYS = (90.0, 99.0)
+ALWAYS = (90.0, 95.0, 99.0)
 """Percentiles in every file, besides mean and median."""
 
 Spread = dict[str, float | None]
-"""mean, median, p90, p99 and other requested percentiles; None if nothing was measured."""
+"""mean, median, p90, p95, p99 and other requested percentiles; None if nothing was measured."""
 
 
 @dataclass
@@ -50,6 +50,7 @@ class Level:
     failures: dict[str, int] = field(default_factory=dict)  # reasons and counts
     burstiness: float | None = None
     variant: str | None = None
+    late: int = 0  # streams that left a player without sound which starts with the first packet
 
 
 def spread(values: Iterable[float | None], percentiles: Sequence[float] = PERCENTILES) -> Spread:
@@ -79,7 +80,7 @@ def level(
     """The results of a run."""
     good = [result for result in run.results if result.failure is None]
     meters = [result.meter for result in good]
-    audio_s = sum(meter.audio_s for meter in meters)
+    audio_s = sum(meter.audio_s for meter in meters) if run.heard_s is None else run.heard_s
     frames = [result.frames for result in good]
     known = [count for count in frames if count is not None]
     return Level(
@@ -97,6 +98,7 @@ def level(
         audible_ms=spread((in_ms(meter.audible_s) for meter in meters), percentiles),
         rtf=spread((meter.rtf for meter in meters), percentiles),
         underruns=sum(meter.underruns() for meter in meters),
+        late=sum(meter.underruns(0.0) > 0 for meter in meters),
         gap_ms_max=max((meter.gap_s for meter in meters), default=0.0) * 1000,
         guard_hits=sum(result.guard_hit for result in good),
         onset_ms=spread((in_ms(meter.onset_s) for meter in meters), percentiles),

@@ -18,6 +18,7 @@ from omnitts_cli.bench.answers import Workload, lines, measured
 from omnitts_cli.bench.campaign import Shape
 from omnitts_cli.bench.job import Job, Speaker, Texts, slot_seconds
 from omnitts_cli.bench.keep import Keeper
+from omnitts_cli.bench.load import LEAST_ROUNDS
 from omnitts_cli.bench.present import Watcher, judge, present, refuse_failures
 from omnitts_cli.bench.report import Report
 from omnitts_cli.bench.server import Asking
@@ -165,6 +166,8 @@ def refuse_others(command: str, kept: Mapping[type, set[str]], *groups: Any) -> 
 def refuse_contradictions(load: Load, what: What, server: Server, answer: Answer, machine: Machine) -> None:
     if load.rate is not None and load.concurrency is not None:
         raise UsageError("use either -c or --rate, not both", hint="omnitts help bench")
+    if load.arrivals == "apart":
+        refuse_apart(load)
     if load.requests is not None and load.duration is not None:
         raise UsageError("use either -n or --duration, not both", hint="leave one of them out")
     if what.mode not in (None, "clone"):
@@ -177,6 +180,14 @@ def refuse_contradictions(load: Load, what: What, server: Server, answer: Answer
         reports.check(Path(answer.save), "--save")
     if answer.plot is not None:
         plot.check(answer.plot)
+
+
+def refuse_apart(load: Load) -> None:
+    if load.rate is not None:
+        raise UsageError("--arrivals apart has no effect with --rate", hint="-c 64 --arrivals apart")
+    most = LEAST_ROUNDS * max(load.concurrency or Shape.levels)
+    if load.requests is not None and load.requests < most:
+        raise UsageError(f"--arrivals apart needs {LEAST_ROUNDS} requests for each in flight", hint=f"-n {most}")
 
 
 def refuse_references(what: What) -> None:
@@ -207,7 +218,8 @@ def job_of(
     load: Load, what: What, server: Server, answer: Answer, machine: Machine, network: Network, messages: Messages
 ) -> Job:
     shape = Shape(
-        levels=load.concurrency or (1, 4, 10),
+        levels=load.concurrency or Shape.levels,
+        apart=load.arrivals == "apart",
         rate=load.rate,
         burstiness=load.burstiness,
         requests=load.requests,

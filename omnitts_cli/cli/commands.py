@@ -453,6 +453,7 @@ CHECKS = (
         \b
         omnitts bench                              1, 4 and 10 requests at a time
         omnitts bench -c 1,8,64 --save new.json --compare old.json
+        omnitts bench -c 64 --frames 50 --arrivals apart  users who come and go
         omnitts bench --rate 10 --duration 60      open loop
         omnitts bench --url http://localhost:8000  a server with OpenAI's API
         omnitts bench ask -c 1,32                  answers in text

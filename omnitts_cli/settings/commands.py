@@ -247,6 +247,16 @@ class Load:
             main=True,
         ),
     ] = None
+    arrivals: Annotated[
+        str,
+        for_load(
+            "--arrivals",
+            one_of("together", "apart"),
+            "With -c: requests begin together, or apart, as users do.",
+            needs=("--frames",),
+            main=True,
+        ),
+    ] = "together"
     rate: Annotated[
         float | None, for_load("--rate", number(0.001, 100_000), "Open loop: requests per second.", "R", main=True)
     ] = None

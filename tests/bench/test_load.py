@@ -14,9 +14,10 @@ from bench_kit import works
 from patience import eventually
 
 from omnitts_cli.bench import load
-from omnitts_cli.bench.load import Extent, arrivals, closed_loop, open_loop
+from omnitts_cli.bench.load import Extent, apart_loop, arrivals, closed_loop, open_loop, staggered
 from omnitts_cli.bench.record import Result
 from omnitts_cli.engine.meter import RequestMeter
+from omnitts_cli.errors import UsageError
 
 
 class Echo:
@@ -67,6 +68,41 @@ def test_a_closed_loop_by_time_receives_everything_it_sent(monkeypatch: pytest.M
     run = closed_loop(target, works(), 2, Extent(duration_s=30.0))
     assert len(run.results) == len(target.sent) == 29
     assert max(result.wanted for result in run.results) == 29.0
+
+
+class Speaker(Echo):
+    """Answers with a second of sound for each frame."""
+
+    def _answer(self, work: Any, wanted: float, ended: Any) -> None:
+        result = Result(work, wanted, RequestMeter(100, time.perf_counter()))
+        time.sleep(0.001 * work.request.max_frames)
+        result.add(np.ones(100 * work.request.max_frames, np.float32), time.perf_counter())
+        result.end(time.perf_counter(), None)
+        ended(result)
+
+
+def test_the_first_requests_of_a_load_that_begins_apart_are_shorter() -> None:
+    made = list(itertools.islice(staggered(works(max_frames=40), 50, seed=3), 60))
+    firsts = [work.request.max_frames for work in made[:50]]
+    assert min(firsts) >= 4 and max(firsts) <= 40 and len(set(firsts)) > 20
+    assert [work.request.max_frames for work in made[50:]] == [40] * 10
+    assert [work.request.max_frames for work in itertools.islice(staggered(works(max_frames=40), 50, 3), 50)] == firsts
+
+
+def test_of_a_load_that_begins_apart_the_middle_counts() -> None:
+    received: list[Result] = []
+    run = apart_loop(Speaker(), works(max_frames=20), 4, Extent(24), received.append)
+    eventually(lambda: len(received) == 24)
+    firsts = sorted(received, key=lambda result: result.wanted)[:4]
+    assert run.began == max(result.meter.ended for result in firsts) < run.ended
+    assert run.results == [result for result in run.results if result.wanted >= run.began]
+    assert {result.work.request.max_frames for result in run.results} == {20}
+    assert 0 < run.heard_s <= sum(result.meter.audio_s for result in received)
+
+
+def test_a_load_that_begins_apart_needs_more_than_its_first_requests() -> None:
+    with pytest.raises(UsageError):
+        apart_loop(Speaker(), works(max_frames=20), 4, Extent(4))
 
 
 def test_an_open_loop_does_not_wait_for_answers() -> None:

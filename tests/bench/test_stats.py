@@ -22,7 +22,7 @@ def result(first_s: float, whole_s: float, audio_s: float, failure: str | None =
 
 def test_a_spread_is_what_a_spreadsheet_says() -> None:
     found = spread([4.0, 1.0, 3.0, 2.0, None])
-    assert found == pytest.approx({"mean": 2.5, "median": 2.5, "p90": 3.7, "p99": 3.97})
+    assert found == pytest.approx({"mean": 2.5, "median": 2.5, "p90": 3.7, "p95": 3.85, "p99": 3.97})
 
 
 def test_a_spread_has_every_rank_once() -> None:
@@ -30,7 +30,7 @@ def test_a_spread_has_every_rank_once() -> None:
 
 
 def test_a_spread_of_nothing_is_null_not_zero() -> None:
-    assert spread([None]) == {"mean": None, "median": None, "p90": None, "p99": None}
+    assert spread([None]) == dict.fromkeys(("mean", "median", "p90", "p95", "p99"))
 
 
 def test_a_level_by_hand() -> None:
@@ -45,6 +45,17 @@ def test_a_level_by_hand() -> None:
     assert found.gap_ms_max == pytest.approx(1700)
     assert found.frames == 6
     assert found.peak_memory_bytes == 5
+
+
+def test_a_stream_is_late_once_its_player_has_run_dry() -> None:
+    """After its first packet, of 1 s and of 0.5 s, a player waits for 0.9 s and for 1.7 s."""
+    found = level(Run(10.0, 14.0, [result(0.1, 1.0, 2.0), result(0.3, 2.0, 1.0)]))
+    assert (found.late, found.underruns) == (1, 1)
+
+
+def test_the_sound_of_a_load_that_begins_apart_is_that_of_its_middle() -> None:
+    found = level(Run(10.0, 14.0, [result(0.1, 1.0, 2.0)], heard_s=10.0))
+    assert (found.audio_s, found.audio_throughput) == (10.0, 2.5)
 
 
 def test_frames_unknown_to_one_request_are_unknown_to_the_level() -> None:

@@ -201,6 +201,9 @@ def test_secrets_on_the_command_line_are_not_reported() -> None:
     [
         (("-c", "1", "--rate", "2"), 2, "use either -c or --rate, not both"),
         (("--burstiness", "2"), 2, "--burstiness has no effect without --rate"),
+        (("--arrivals", "apart"), 2, "--arrivals has no effect without --frames"),
+        (("--arrivals", "apart", "--frames", "9", "--rate", "2"), 2, "--arrivals apart has no effect with --rate"),
+        (("--arrivals", "apart", "--frames", "9", "-c", "4", "-n", "11"), 2, "-n 12"),
         (("-n", "1", "--duration", "2"), 2, "use either -n or --duration, not both"),
         (("--append",), 2, "--append has no effect without --save"),
         (("--mode", "design", "-r", "a.wav"), 2, "--ref-audio has no effect"),
