@@ -30,13 +30,12 @@ SCARCE_LEAD_S = 0.06
 """A player with less sound than this gets its frames as they come, however few."""
 SMALL_ROWS = 16
 """Between these two leads, a chunk smaller than wanted is decoded only for so many requests together."""
-END_SHARE, END_LEAD_S = 1 / 12, 0.1
-"""A request that has ended may wait for others to end: for this share of the time that its frames took, and while its
-player has this much sound. Requests that end in one codec call are followed by requests that share a prefill and their
-first chunks. With users who come and go, that saves more than the idle slots cost.
+END_TURNS, END_RUNNING, END_LEAD_S = 1.3, 12, 0.1
+"""A request that has ended may wait for others to end, beside `END_RUNNING` running ones or more, and while its player
+has `END_LEAD_S` of sound. Requests that end in one codec call are followed by requests that share a prefill and their
+first chunks. Each such group costs about half of `END_TURNS` turns. If a request has n frames, groups and idle slots
+together cost least when an end waits for up to the square root of END_TURNS n turns.
 """
-RUNNING_PER_END = 12
-"""Ends wait until there is one for so many running requests, and one more."""
 PATIENCE = 2
 """One large codec call costs less than two small ones, so a chunk of n frames may wait for other requests for up to n /
 PATIENCE turns. Its player has sound for at least 2 n turns.
@@ -118,7 +117,7 @@ def last(
     urgency = min(lead_s, LEAST_LEAD_S)
     if record.first_sound is None or pending > sizes[-1] or (size := fitting(sizes, pending)) > room:
         return Due(record, largest(sizes, pending), urgency)
-    turns = min(record.made * END_SHARE - ended_s / frame_s, (lead_s - END_LEAD_S) / frame_s)
+    turns = min(math.sqrt(END_TURNS * record.made) - ended_s / frame_s, (lead_s - END_LEAD_S) / frame_s)
     return Due(record, pending, urgency, size - pending, patience=math.ceil(turns) if turns > 0 else 0)
 
 
@@ -143,6 +142,13 @@ def grows(batch: Sequence[Due], pending: Iterable[int]) -> bool:
     """Whether other requests, which have `pending` frames and gain one per turn, could still join in time."""
     turns = min(one.patience for one in batch)
     return turns > 0 and any(0 < batch[0].size - count <= turns for count in pending)
+
+
+def few(ends: Sequence[int], running: int) -> bool:
+    """Whether requests that have ended, with so many frames each, are few beside `running` ones: fewer than end on
+    average in the time for which one may wait.
+    """
+    return running >= END_RUNNING and len(ends) <= running * math.sqrt(END_TURNS * len(ends) / max(sum(ends), 1))
 
 
 def waits(batch: Sequence[Due], pending: Iterable[int], few_ends: bool) -> bool:
@@ -224,6 +230,10 @@ frame of few rows occupies the whole device, so it would delay them. On an H200 
 packet's p95 is 12 ms instead of 17 to 21. With up to `SOME`, the same holds if at least half of the next frame's
 requests wait for their first sound; with more, too much throughput would be lost.
 """
+MANY, NEWCOMERS = 14, 4
+"""With `MANY` requests running, and at most one in `NEWCOMERS` of them waiting for its first sound, the host launches
+the next frame before it waits for that sound. Otherwise the device is idle from the end of the codec's call until then.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,6 +252,7 @@ class CodecJob:
 
     fetch: Fetch
     rows: list[tuple[Due, int]]  # each with its first frame
+    turn: int  # in which it was launched
 
     @property
     def awaited(self) -> bool:
@@ -259,6 +270,7 @@ class CodecJobs:
         self._stream = context.device.stream()
         self._steps = SoundSteps(context, self._stream)
         self._jobs: deque[CodecJob] = deque()
+        self._turn = 0  # of the engine: each collects once
         self._frame_s = 1 / self._facts.frame_rate
 
     @property
@@ -286,8 +298,7 @@ class CodecJobs:
             elif record.runnable:
                 pending.add(record.reference + record.made - record.decoding)
         limits = self._steps.most_rows, self._plan.sound_frames
-        ends = sum(one.record.state is State.FINISHING for one in dues)
-        few_ends = ends <= running // RUNNING_PER_END
+        few_ends = few([one.record.made for one in dues if one.record.state is State.FINISHING], running)
         for batch in together(dues, *limits):
             if len(self._jobs) >= MOST:
                 break
@@ -298,7 +309,7 @@ class CodecJobs:
                 self._stream.wait_event(self._frame_stream.record_event())
             rows = [(one, one.record.decoding) for one in batch]
             fetch = self._steps.launch(batch[0].size, [one.record.slot for one in batch], [start for _, start in rows])
-            self._jobs.append(CodecJob(fetch, rows))
+            self._jobs.append(CodecJob(fetch, rows, self._turn))
             for one in batch:
                 one.record.decoding += one.frames
                 one.record.jobs += 1
@@ -341,11 +352,13 @@ class CodecJobs:
                 yield Decoded(one.record, start, sound[row, :samples], codes[row, : one.frames])
             ended = sum(one.record.state is State.DONE for one, _ in job.rows)
             if 0 < speaking <= 2 * ended and not any(other.awaited for other in self._jobs):
-                return
+                break
+        self._turn += 1
 
     def _awaited(self, speaking: int, running: int) -> bool:
         if self._jobs[0].awaited:
-            return True
+            few = self._captures and MANY <= running >= NEWCOMERS * self._newcomers()
+            return not few or self._jobs[0].turn < self._turn
         if not self._captures or not any(job.awaited for job in self._jobs):
             return False
         return speaking <= FEW or (speaking <= SOME and 0 < running <= 2 * self._newcomers())

@@ -36,6 +36,12 @@ TOGETHER, BESIDE = 16, 64
 soon; more beside running requests, when it is busy anyway.
 """
 
+FULL, GATHER_TURNS, FOLLOWED_TURNS = 24, 3, 4
+"""With so many requests running, newcomers wait up to `GATHER_TURNS` turns for each other while fewer of them have
+come than slots became free within `FOLLOWED_TURNS`: users whose requests end together soon send the next ones, which a
+server reads one after the other. A prefill of a few prompts takes a device as long as one of many.
+"""
+
 STOPPED: dict[Stop, Stopped] = {Stop.END: "end", Stop.LIMIT: "limit", Stop.STALL: "stall"}
 
 
@@ -59,6 +65,8 @@ class Engine:
         self._admitted: list[Record] = []  # those with a slot, in the order in which they got it
         self.admitted: dict[str, float] = {}  # their names -> since when
         self._free = list(range(plan.slots - 1, -1, -1))
+        self._left: deque[int] = deque()  # when slots became free that nobody has followed into, in frames
+        self._gathered = 0  # turns for which newcomers have waited for each other
         self._reports: deque[tuple[Fetch, list[Record]]] = deque()
         self._news: list[News] = []
         self._launched_at: float | None = None  # the latest frame; None after a turn without one
@@ -294,6 +302,8 @@ class Engine:
 
     def _admit(self) -> list[Record]:
         """Give slots to waiting requests and prefill prompts; returns those that now have a slot."""
+        if self._gathers():
+            return []
         opening, new, ready = self._opening(), [], []
         # a burst of requests is admitted over several turns, so that the others go on speaking
         idle = not any(record.has_columns for record in self._admitted)
@@ -309,10 +319,25 @@ class Engine:
             self._admission.begin(ready)
         return new
 
+    def _gathers(self) -> bool:
+        """Whether newcomers wait for more of them."""
+        while self._left and self.frames_launched - self._left[0] > FOLLOWED_TURNS:
+            self._left.popleft()
+        come, running = len(self._waiting), len(self._admitted)
+        if not self.device.captures or running < FULL or not 0 < come < len(self._left):
+            self._gathered = 0
+        elif self._opening() or self._gathered == GATHER_TURNS:
+            self._gathered = 0
+        else:
+            self._gathered += 1
+        return self._gathered > 0
+
     def _opened(self) -> Iterator[Record]:
         """Give free slots to waiting requests, in the order of the queue; yields those that got one."""
         while self._free and self._waiting:
             record = self._waiting.pop()
+            if self._left:
+                self._left.popleft()
             if self._open(record):
                 yield record
 
@@ -442,6 +467,7 @@ class Engine:
                 self._context.table.live[record.slot].fill_(False)
                 self._context.cache.clear(record.slot)  # its latest frames may hold NaN
         self._admitted.remove(record)
+        self._left.append(self.frames_launched)
         del self.admitted[record.id]
         self._free.append(record.slot)
 

@@ -13,7 +13,7 @@ from engine_kit import plan_of
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.devices.workers import WorkerFetch
 from omnitts_cli.engine import codec_jobs
-from omnitts_cli.engine.codec_jobs import FEW, MOST, RUNNING_PER_END, SOME, CodecJobs
+from omnitts_cli.engine.codec_jobs import END_RUNNING, FEW, MANY, MOST, NEWCOMERS, SOME, CodecJobs, few
 from omnitts_cli.engine.frame import StepContext
 from omnitts_cli.engine.meter import RequestMeter
 from omnitts_cli.engine.slots import Record, SlotTable, State, Stop
@@ -111,6 +111,24 @@ def test_a_first_sound_is_waited_for_with_those_before_it_where_few_speak_or_run
     assert jobs.in_flight == 4 - found
 
 
+@pytest.mark.parametrize(("running", "waits"), [(MANY - 1, True), (MANY, False), (NEWCOMERS, True)])
+def test_beside_many_the_next_frame_comes_before_a_first_sound_is_waited_for(
+    jobs: CodecJobs, running: int, waits: bool
+) -> None:
+    newcomer = record(2, 1)
+    jobs.launch([newcomer])
+    on_an_accelerator(jobs)
+    assert [one.record for one in jobs.collect(False, running + 1, running)] == [newcomer] * waits
+    assert [one.record for one in jobs.collect(False, running + 1, running)] == [newcomer] * (not waits)
+
+
+def test_ends_of_long_requests_wait_in_smaller_groups() -> None:
+    """Of 64 that run, 10 end together after 50 frames each, 5 after 200; with few that run, none waits."""
+    assert few([50] * 10, 64) and not few([50] * 11, 64)
+    assert few([200] * 5, 64) and not few([200] * 6, 64)
+    assert not few([50], END_RUNNING - 1)
+
+
 def on_an_accelerator(jobs: CodecJobs) -> None:
     """No job has ended yet."""
     jobs._captures = True
@@ -201,10 +219,10 @@ def ending(slot: int, *, ended: float) -> Record:
 
 
 def test_few_ends_wait_for_others(context: StepContext) -> None:
-    """While enough requests run: for a share of their own time, and not for more ends than the rule asks for."""
+    """While enough requests run: for some of their own time, and not for more ends than the rule asks for."""
     jobs = CodecJobs(replace(context, device=PaddingDevice(1)), context.device.stream())
     jobs.clear(range(6))
-    running = [record(5, 1, decoding=1) for _ in range(RUNNING_PER_END)]
+    running = [record(5, 1, decoding=1) for _ in range(END_RUNNING)]
     for one in running:
         one.closed = True
     assert not jobs.launch([ending(0, ended=0.0), *running], turn_s=0.01)

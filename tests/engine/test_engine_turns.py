@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from virtual_card import Card, Clock, Found, Prefill, Stream, arrivals, closed, server
 
+from omnitts_cli.engine import engine
+
 
 def one_by_one(**more: float) -> Found:
     return closed(64, 1.5, http=False, spread=True, varied=0.5, **more)
@@ -119,6 +121,27 @@ def test_prompts_beside_running_requests_share_a_step(monkeypatch: pytest.Monkey
             one.run(one.clock.now + 0.02)
         assert groups == [16, 16, 8, 24]
         one.run()
+
+
+@pytest.mark.parametrize(("full", "shared"), [(24, [6]), (1000, [1, 1, 3, 1])])
+def test_newcomers_who_follow_others_share_a_prefill(
+    full: int, shared: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Six requests end together, and those that follow come 2 ms apart, as a server reads them."""
+    groups: list[int] = []
+    launch = Prefill.launch
+    monkeypatch.setattr(Prefill, "launch", lambda steps, runs: (groups.append(len(runs)), launch(steps, runs))[1])
+    monkeypatch.setattr(engine, "FULL", full)
+    with server() as one:
+        delays = iter(range(6))
+
+        def follow() -> None:
+            one.at(one.clock.now + 0.002 * next(delays), lambda: one.ask(20, lambda: None, http=False))
+
+        for number in range(36):
+            one.ask(12 if number < 6 else 60, follow if number < 6 else lambda: None, http=False)
+        one.run()
+    assert groups[3:] == shared
 
 
 def test_chunks_are_large_where_frames_come_fast() -> None:
