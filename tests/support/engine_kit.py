@@ -14,7 +14,7 @@ from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.engine.engine import Engine, News
 from omnitts_cli.engine.slots import Plan
 from omnitts_cli.families.toy import toy
-from omnitts_cli.kernels import cpu, plain
+from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.models.roles import Draft, LiveText, Prompt, Prompter, SpeechModel
 from omnitts_cli.request import Failed, Request, Sampling
@@ -90,9 +90,10 @@ def plan_of(slots: int = 4, seconds: float = 8, **more: Any) -> Plan:
     return Plan.of(slots, seconds, model_over().facts.frame_rate, **{"prompt_rows": 96, "pads": False} | more)
 
 
+@functools.cache
 def quick_model() -> SpeechModel:
-    """The same over the compiled library, where there is one: a frame takes a thirtieth of the time."""
-    return model_over(cpu.native() or plain.OPS)
+    """The same over the operations of a CPU. In the compiled library a frame takes a thirtieth of the time."""
+    return model_over(CPUDevice(1).ops())
 
 
 def engine_of(slots: int = 4, *, device: Any = None, of: SpeechModel | None = None, **more: Any) -> Engine:
