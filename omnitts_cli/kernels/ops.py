@@ -416,7 +416,7 @@ class CodecAttend(Protocol):
 @dataclass(frozen=True)
 class DecoderParts:
     """A decoder that begins with code books: its weights, and the state of its slots. For devices that run it as one
-    operation; the layers are those of `models/slot_decoder.py`.
+    operation; the layers are those of `models/slot_decoder.py`. They are made each time they are asked for.
     """
 
     books: Tensor  # [G, V, W] float32
@@ -436,6 +436,7 @@ class DecoderParts:
     frames: Tensor  # [slots] int64
     keys: Tensor  # [layers, slots, heads, ring, D]
     values: Tensor
+    size_bytes: int  # of the decoder's weights in float32
 
 
 class FusedDecoder(Protocol):

@@ -6,8 +6,9 @@ and consecutive linear layers become one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import partial
 from itertools import accumulate
 from math import prod
 from operator import mul
@@ -94,13 +95,14 @@ class FusedSlotDecoder:
         self._values = torch.zeros(rings, dtype=ops.operand, device=device)
         exponents = torch.arange(0, at.head_dim, 2, device=device, dtype=torch.float32) / at.head_dim
         self._rates = at.rope_theta**-exponents
-        self._fused = self._fuse(layout, halves)
+        with torch.no_grad():
+            self._fused = self._fuse(layout, halves, sum(4 * weight.numel() for weight in decoder.parameters()))
         self.in_c = self._fused is not None
         self.beside = self._fused is not None and self._fused.threads == 1
         if self._fused is None:  # otherwise it has the weights in a layout of its own
-            self._layout = layout
+            self._layout = _counting(layout.whole(), torch.zeros(COUNTS, dtype=torch.int32, device=device))
 
-    def _fuse(self, layout: _Layout, halves: bool) -> FusedDecoder | None:
+    def _fuse(self, layout: _Layout, halves: bool, size_bytes: int) -> FusedDecoder | None:
         """`decode` as one operation, where the device has one for such a decoder."""
         if self._ops.fuse_decoder is None or layout.opening is None or any(self._cuts):
             return None
@@ -122,6 +124,7 @@ class FusedSlotDecoder:
             frames=self._frames,
             keys=self._keys,
             values=self._values,
+            size_bytes=size_bytes,
         )
         return self._ops.fuse_decoder(parts, halves)
 
@@ -326,20 +329,34 @@ class _Maker:
         return self(weight, bias, activation="snake", scale=scale, inverse=inverse, **more)
 
 
+class _Lazily(Sequence[Any]):
+    """Layers that are rearranged when they are asked for: a device with a layout of its own needs one at a time."""
+
+    def __init__(self, make: Callable[..., Any], *columns: Sequence[Any]) -> None:
+        self._make, self._rows = make, list(zip(*columns, strict=True))
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._make(*self._rows[index])
+
+
 @dataclass(frozen=True)
 class _Layout:
     """The decoder's weights, rearranged as operands of products."""
 
     opening: _Opening | None
-    layers: list[_Layer]
+    layers: Sequence[_Layer]
     leaving: Product  # the transformer's output; with stretches, folded into the first one
-    stretches: list[_Stretch]
+    stretches: Sequence[_Stretch]
     widen: Product
-    rises: list[_Rise]
+    rises: Sequence[_Rise]
     closing: Tensor  # [taps, C] float32
     closing_bias: Tensor
 
     @staticmethod
+    @torch.no_grad()
     def of(decoder: UpsamplingDecoder, make: _Maker) -> _Layout:
         eps = decoder.shape.transformer.eps
         leaving, bias = _leaving(decoder.transformer)
@@ -347,33 +364,33 @@ class _Layout:
         count = len(decoder.stretches)
         first = prod(stretch.rise.stride[0] for stretch in decoder.stretches)
         rates = [*accumulate((rise.rise.rate for rise in decoder.rises), mul, initial=first)]  # columns of a frame
+        before = [None if i else (leaving, bias, eps) for i in range(count)]
+        last = [i + 1 == count for i in range(count)]
         return _Layout(
             opening=_opening(decoder, make) if isinstance(decoder, CodecDecoder) else None,
-            layers=[_layer(layer, make) for layer in decoder.transformer.layers],
+            layers=_Lazily(partial(_layer, make), decoder.transformer.layers),
             leaving=make(leaving, bias, eps=eps),
-            stretches=[
-                _stretch(stretch, make, None if i else (leaving, bias, eps), i + 1 == count)
-                for i, stretch in enumerate(decoder.stretches)
-            ],
+            stretches=_Lazily(partial(_stretch, make), decoder.stretches, before, last),
             widen=make.conv(decoder.widen.conv, after[0]),
-            rises=[
-                _rise(rise, snake, make, rate)
-                for rise, snake, rate in zip(decoder.rises, after[1:], rates[:-1], strict=True)
-            ],
+            rises=_Lazily(partial(_rise, make), decoder.rises, after[1:], rates[:-1]),
             closing=decoder.closing.conv.weight[0].float().T.contiguous(),
             closing_bias=decoder.closing.conv.bias.float(),
         )
 
+    @torch.no_grad()
+    def whole(self) -> _Layout:
+        """With all layers rearranged."""
+        return replace(self, layers=[*self.layers], stretches=[*self.stretches], rises=[*self.rises])
+
 
 def _layout_of(decoder: UpsamplingDecoder, kind: torch.dtype) -> _Layout:
-    """The layout for one slot decoder. On an accelerator, all of a codec's slot decoders share the weights in it."""
+    """The layout of a codec. On an accelerator, all of its slot decoders share the weights in it."""
     made = decoder.operands.get(kind)
     if made is None:
-        with torch.no_grad():
-            made = _Layout.of(decoder, _Maker(kind))
+        made = _Layout.of(decoder, _Maker(kind))
         if made.closing.device.type != "cpu":
-            decoder.operands[kind] = made
-    return _counting(made, torch.zeros(COUNTS, dtype=torch.int32, device=made.closing.device))
+            made = decoder.operands[kind] = made.whole()
+    return made
 
 
 def _counting(part: Any, counts: Tensor) -> Any:
@@ -414,7 +431,7 @@ def _leaving(transformer: WindowedTransformer) -> tuple[Tensor, Tensor]:
     return transformer.out.weight.double() * norm, transformer.out.bias.double()
 
 
-def _layer(layer: WindowedLayer, make: _Maker) -> _Layer:
+def _layer(make: _Maker, layer: WindowedLayer) -> _Layer:
     def normed(weight: Tensor, norm: Tensor, activation: str = "") -> Product:
         return make(weight.float() * norm.float(), eps=layer.eps, activation=activation)
 
@@ -429,7 +446,7 @@ def _layer(layer: WindowedLayer, make: _Maker) -> _Layer:
     )
 
 
-def _stretch(stretch: Stretch, make: _Maker, before: tuple[Tensor, Tensor, float] | None, last: bool) -> _Stretch:
+def _stretch(make: _Maker, stretch: Stretch, before: tuple[Tensor, Tensor, float] | None, last: bool) -> _Stretch:
     """`before`: weight, bias and eps of a normed linear layer directly before it."""
     rate, mix = stretch.rise.stride[0], stretch.mix
     weight = stretch.rise.weight.double().permute(2, 1, 0).flatten(0, 1)  # [rate * C, inputs]
@@ -449,7 +466,7 @@ def _stretch(stretch: Stretch, make: _Maker, before: tuple[Tensor, Tensor, float
     )
 
 
-def _rise(rise: Rise, end: Snake, make: _Maker, columns: int) -> _Rise:
+def _rise(make: _Maker, rise: Rise, end: Snake, columns: int) -> _Rise:
     """`end` is the activation after the last unit; `columns`: columns per frame before the rise."""
     conv, rate = rise.rise.conv, rise.rise.rate
     # [inputs, outputs, blocks, rate]: block b is what an input in column n adds to column n + b

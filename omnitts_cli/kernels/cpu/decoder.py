@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from itertools import chain
 from typing import Any
 
 import torch
@@ -26,6 +25,7 @@ MOST_TRACKS = 64
 
 LARGE = 128 << 10
 """Products of more weights than this are dealt to threads by outputs; those of fewer by columns."""
+TOGETHER = 16  # panels that are compared at once
 ROUNDING = 2**-11
 """The most that storing a matrix in float16 may change it, relative to its root mean square. Beyond float16's range,
 and far below it, matrices stay in float32."""
@@ -36,18 +36,12 @@ def fuse_decoder(native: Library, parts: DecoderParts, halves: bool) -> NativeDe
     return None if len(parts.tracks.parts) > MOST_TRACKS else NativeDecoder(native, parts, halves)
 
 
-def weights_bytes(parts: DecoderParts) -> int:
-    products = [parts.opening, parts.leaving, parts.widen]
-    products += [product for layer in parts.layers for product in (layer.qkv, layer.out, layer.gate_up, layer.down)]
-    products += [product for stretch in parts.stretches for product in (stretch.rise, stretch.up, stretch.down)]
-    products += [product for rise in parts.rises for product in (rise.rise, *chain(*rise.units))]
-    return sum(product.weight.nbytes for product in products)
-
-
 def halved(panels: Tensor) -> Tensor | None:
     """The same in float16, or None if that is not nearly the same."""
     made = panels.half()
-    return made if bool((made.float() - panels).norm() <= ROUNDING * panels.norm()) else None
+    pairs = zip(made.split(TOGETHER), panels.split(TOGETHER), strict=True)  # not to need a third copy
+    apart = sum(float((short.float() - full).square().sum(dtype=torch.float64)) for short, full in pairs)
+    return made if apart**0.5 <= ROUNDING * float(panels.norm()) else None
 
 
 class NativeDecoder:
@@ -55,7 +49,7 @@ class NativeDecoder:
 
     def __init__(self, native: Library, parts: DecoderParts, halves: bool) -> None:
         self._decode, self._samples, self._kept = native.decode, parts.samples, list[Any]()
-        large = weights_bytes(parts) > SMALL
+        large = parts.size_bytes > SMALL
         self.threads = threads() if large else 1
         self._halves = large and halves
         opening = self._product(parts.opening)
@@ -120,7 +114,7 @@ class NativeDecoder:
             name: vector if vector is None else self._address(F.pad(vector.float(), (0, -outputs % PANEL)).contiguous())
             for name, vector in (("bias", product.bias), ("scale", product.scale), ("inverse", product.inverse))
         }
-        made = torch.cat([panels(half) for half in halves])
+        made = panels(weight) if len(halves) == 1 else torch.cat([panels(half) for half in halves])
         short = halved(made) if self._halves and made.numel() > LARGE else None
         return library.Product(
             weight=self._address(made) if short is None else self._address(short, torch.float16),

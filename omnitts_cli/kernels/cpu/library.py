@@ -134,7 +134,8 @@ def check(status: int) -> None:
 
 def panels(weight: Tensor) -> Tensor:
     """[outputs, inputs] -> [outputs / PANEL, inputs, PANEL]; the last panel is padded with zeros."""
-    weight = F.pad(weight.detach().float(), (0, 0, 0, -weight.shape[0] % PANEL))
+    lacking = -weight.shape[0] % PANEL
+    weight = F.pad(weight.detach().float(), (0, 0, 0, lacking)) if lacking else weight.detach().float()
     return weight.view(-1, PANEL, weight.shape[1]).transpose(1, 2).contiguous()
 
 
