@@ -55,7 +55,8 @@ ENGLISH = rules(
     "nr Bd Messrs Mme Mlle e.g i.e viz cf al ca approx vs v resp esp incl dept attn adj pvt cpl adm det",
     "No Nos N° Nº Art Ch Chap Fig Figs Sec Sect Vol Vols p pp para pt Eq Eqs Ex Exh Nr App Tab Rm Apt Ste cl ser thm "
     "op ep ext div suppl sched wk gr fl ln rte rt hwy bldg vv ps jct plat col cols ref refs s ss pg pgs ck chk mm exp "
-    "hep err per cts exod lev deut josh judg chron neh eccl isa jer ezek hos zech matt rom cor gal phil thess heb "
+    "hep err per cts ll sc appx exod lev deut josh judg chron neh eccl isa jer ezek hos zech matt rom cor gal "
+    "phil thess heb "
     "jas ser",
     "etc Inc Ltd Corp Co Bros Jr Sr Esq Ph.D M.D B.A M.A B.Sc M.Sc LL.B D.C U.S U.S.A U.K U.N E.U a.m p.m A.D B.C "
     "Ave Blvd Rd Hwy Sq Bldg Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec Mon Tue Tues Wed Thu Thur Thurs Fri "
@@ -75,7 +76,7 @@ ENGLISH = rules(
     "Drive Cross Follow Ring",
     "alt arr dep eff plat pop dist bal amt oz lb lbs tsp tbsp qt qts gal fl pk pt mi yd yds min mins sec secs cu sq "
     "incl "
-    "excl exp lv cir def ref refs sch sched dep arr asst rev req lit reg " + " ".join(SHORT_ENGLISH),
+    "excl exp lv feat cir def ref refs sch sched dep arr asst rev req lit reg " + " ".join(SHORT_ENGLISH),
     "ref refs def exp per " + " ".join(ALSO_WORDS),
 )
 GERMAN = rules(

@@ -30,7 +30,8 @@ ROMAN = re.compile(r"[IVXLCDM]+(?=\W)")
 LAST_LETTERS = re.compile(r"[^\W\d_]+\Z")
 SIGNS = frozenset("@&+=<>/%#$€£")
 """After a full stop they begin no sentence: it belongs to a short form."""
-INITIAL_OR_NUMBER = re.compile(r"[^\W\d_]\.|No\.? ?#?\d")
+INITIAL_OR_NUMBER = re.compile(r"[^\W\d_][.,;)]|No\.? ?#?\d")
+NUMBER_BEFORE = re.compile(r"^\d+-")  # a 12-pk. of beer
 COUNTED = re.compile(r"\d ?[a-z]+\Z")
 AFTER_FIGURE = re.compile(r"\d[ -]?(?:in|c|t|T|g|l|L|m|h|d)\Z")
 NO_VOWEL = re.compile("[b-df-hj-np-tv-xz]{2,5}")
@@ -90,7 +91,7 @@ def abbreviated(before: str, after: str, rules: Rules) -> bool:
     if last.isdigit():
         return len(last) <= 3 and ordinal(tail, after, rules)
     # the m of p.m. is not the French M.
-    chunk = written.split(" ")[-1].lower()
+    chunk = NUMBER_BEFORE.sub("", written.split(" ")[-1].lower())
     if joined in rules.closing and OPENING_TIME.fullmatch(before):
         return True  # `At 5 a.m. Mr. Smith left`
     return of_known_word({joined, chunk}, tail, after, rules) or (
@@ -116,7 +117,7 @@ def of_known_word(candidates: set[str], tail: str, after: str, rules: Rules) -> 
 
 def goes_on(tail: str, after: str, rules: Rules) -> bool:
     """Whether a sentence goes on behind a short form: Wt. 12 oz, 3 bks. @ 25¢, Med. Ctr. Drive, mtg. Tuesday."""
-    if after[:1].isdigit() or after[:1] in SIGNS:
+    if after.lstrip("([")[:1].isdigit() or after[:1] in SIGNS:
         return True
     word = LAST_LETTERS.search(tail)
     written = word[0] if word else ""

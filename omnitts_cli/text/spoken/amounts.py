@@ -131,7 +131,7 @@ def fraction(found: Match) -> Said:
     if kind == "of":
         return f"{cardinal(above)} out of {cardinal(below)}"
     if kind == "date":
-        return date_words(below, above, None)
+        return date_words(below, above, None) if above <= 12 else f"the {ordinal(above)} of {MONTHS[below - 1]}"
     if (above, below) in METERS and MUSIC & set(around.before(text, start, 3) + around.after(text, end, 3)):
         return f"{cardinal(above)} {cardinal(below)}"
     return not_of_music(found, above, below)
@@ -201,15 +201,22 @@ def parts_of_unit(found: Match, words: str, count: str) -> Said:
     text, end = found.string, found.end()
     unit = FRACTION_UNIT.match(text, end)
     cooking = re.match(r" ([cTt])(?:\.(?= [a-z+&])|(?=\)? ))", text[end : end + 6])
-    if cooking and (cooking[0].endswith(".") or english.FOOD & set(around.after(text, end + 2, 2))):
+    cup = cooking and cooking[1] == "c" and re.match(r" c [a-z]{3}", text[end : end + 6])
+    if cooking and (cup or cooking[0].endswith(".") or english.FOOD & set(around.after(text, end + 2, 2))):
         return f"{words} {plural(WITH_STOP[cooking[1]], count)}", end + cooking.end()
     if not unit:
         sign = re.match('["″](?= |$)', text[end : end + 2])
-        return (f"{words} inch", end + 1) if sign and text.count('"') % 2 else words
+        earlier = text[max(0, found.start() - around.REACH) : found.start()]
+        opened = len(OPENING.findall(earlier)) - len(CLOSING.findall(earlier))
+        return (f"{words} inch", end + 1) if sign and (opened < 1 or text.count('"') % 2) else words
     name = "inch" if unit["unit"] == "in" else unit_named(unit["unit"].replace(".", ""))
     if name is None:
         return words
     return f"{words} {plural(name, count)}", unit.end()
+
+
+OPENING, CLOSING = re.compile(r'(?:\A|[\s(])"'), re.compile(r'(?<=[A-Za-z.,!?])"')
+"""Quotation marks, beside those that are inches."""
 
 
 def above_below(above: int, below: int) -> str:
@@ -224,9 +231,11 @@ def above_below(above: int, below: int) -> str:
     return f"{cardinal(above)} over {cardinal(below)}"
 
 
-def divided(found: Match) -> str:
+def divided(found: Match) -> str | None:
     """10 / 2 = 5, 4.5/5 stars, 12/0.5."""
     if "." in found["below"]:
+        if not around.computed(found.string, found.start(), found.end()):
+            return None  # 2.4/2.6
         return f"{number(found['above'])} over {number(found['below'])}"
     if "." in found["above"]:
         return f"{number(found['above'])} out of {found['below'] and cardinal(int(found['below']))}"
@@ -280,11 +289,11 @@ def ratio(found: Match) -> str:
         24 < one < 100
         and re.fullmatch(r"[0-5]\d", other)
         and one + int(other) != 100
-        and RACED.search(found.string[: found.start()])
+        and RACED.search(found.string[max(0, found.start() - 12) : found.start()])
     ):
         return f"{cardinal(one)} {'oh ' if other[0] == '0' else ''}{cardinal(int(other))}"
     verse = VERSE.search(found.string[max(0, found.start() - 24) : found.start()])
-    return f"{whole(found['one'])} {'' if verse else 'to '}{whole(found['other'])}"
+    return f"{whole(found['one'])} {'' if verse else 'to '}{number(other)}"
 
 
 RACED = re.compile(r"\b(?:in|time|of|ran|run|finished|PB|PR|clocked|was|at):? \Z")
@@ -321,9 +330,16 @@ def operand(found: Match) -> str | None:
 def years(found: Match) -> str | None:
     """1939-1945, 1914-18, and the season 2024/25; a case or an invoice of a year."""
     end, text = found["until"], found.string
-    if decide.numbered_case(text, found.start()) or text[: found.start()].endswith("#"):
+    street = decide.STREET_AFTER.match(text, found.end())  # 1201-88 Harbour St.
+    if street or decide.numbered_case(text, found.start()) or text[: found.start()].endswith("#"):
         return None
     if len(end) == 4 and int(end) < int(found["from"]):
+        return None
+    if (
+        len(end) == 2
+        and int(end) <= int(found["from"][2:])
+        and not (found["from"][:2] in ("19", "18") and int(end) <= 30)
+    ):
         return None
     last = year(int(end)) if len(end) == 4 else cardinal(int(end)) if end[0] != "0" else f"oh {cardinal(int(end))}"
     return f"{year(int(found['from']))} {'' if found['sign'] == '/' else 'to '}{last}"
@@ -376,7 +392,7 @@ RULES: tuple[Rule, ...] = (
     Rule("^", r"(?<=[\w)])\^(?P<exponent>[+-]?\d{1,4}|[a-z])(?!\w)", power),
     Rule("0", r"(?<![\w.])(?P<from>1[1-9]\d\d|20\d\d)(?P<sign>[-–/])(?P<until>1[1-9]\d\d|20\d\d|\d\d)"
          r"(?![\w%]|[-–.,/]\d)", years, "-–/"),
-    Rule("0", r"(?<![\d/.])(?P<above>\d{1,5})[/⁄](?P<below>[1-9]\d{0,4}|0[1-9])(?![\d/])", fraction, "/⁄"),
+    Rule("0", r"(?<![\d/.A-Z])(?P<above>\d{1,5})[/⁄](?P<below>[1-9]\d{0,4}|0[1-9])(?![\d/])", fraction, "/⁄"),
     Rule("0", r"(?<![\d/.])(?P<above>\d{1,2}\.\d)/(?P<below>5|10)(?![\d/.])", divided, "."),
     Rule("0", r"(?<![\w/.])(?P<above>\d{1,5}(?:\.\d{1,4})?)/(?P<below>\d{0,3}\.\d{1,4})(?![\d/])", divided, "/."),
     Rule(" ", r"(?<=[A-Za-z\d]) / (?=\d)",
@@ -384,7 +400,7 @@ RULES: tuple[Rule, ...] = (
     Rule("0", r"(?<![\w/.])(?P<above>\d{1,6}) / (?P<below>[1-9]\d{0,5})(?= ?=)", divided, " "),
     Rule("0", r"(?<![\w.,])(?P<feet>\d) ?(?:['’′]|ft\.?) ?(?P<inches>1[01]|\d(?:\.5)?)"
          r"(?:\"|″|”|''| ?in\b\.?(?= [a-z])| ?in\b)", feet_and_inches, " a'’′"),
-    Rule("0", r"(?<![\d:.])(?P<one>\d{1,4}):(?P<other>\d{1,4})(?![\d:])", ratio, ":"),
+    Rule("0", r"(?<![\d:.])(?P<one>\d{1,4}):(?P<other>\d{1,4}(?:\.\d{1,2})?)(?![\d:]|\.\d)", ratio, ":"),
     Rule(" ", r"(?<=\d['’\"″′]) ?[x×] ?(?=\d)", lambda found: " by "),
     Rule(" -−–", r"(?<=\d) ?[-−–] ?(?=\d[\d.]{0,9} ?=)", difference),
     Rule(" -−–", r"(?<=[\w)²³]) [-−–] (?=[\w(])|(?<=[\w)²³])[-−–](?=[\w(])", operand),
@@ -394,6 +410,7 @@ RULES: tuple[Rule, ...] = (
     Rule("-–", r"(?<=\d)[-–](?P<letters>[A-Z]{1,2})\d{1,4}\b", same_letters),
     Rule("-–—", r"(?<=\d[ap])[-–—](?=\d{1,2}(?::\d\d)?[ap]\b)|(?<=\d[a-h])[-–—](?=\d{1,3}[a-h]\b)"
          r"|(?<=\d[A-H])[-–—](?=\d{1,3}[A-H]\b)"
-         r"|(?:(?<=noon)|(?<=midnight)|(?<=[ap]m)|(?<=[AP]M))[-–—](?=\d|noon|midnight)", lambda found: " to "),
+         r"|(?:(?<=noon)|(?<=midnight)|(?<=[ap]m)|(?<=[AP]M)|(?<=[ap]\.m\.))[-–—](?=\d|noon|midnight)",
+         lambda found: " to "),
     Rule("'’", r"(?<!\w)['’](?P<figure>\d\d)(?![\w'’])", short_year),
 )  # fmt: skip

@@ -101,6 +101,14 @@ def extension(found: Match) -> str:
     return f" extension {whole(figure) if len(figure) < 3 else digits(figure)}"
 
 
+def extension_alone(found: Match) -> str | None:
+    """RSVP to Jo x2290; not x100 of a formula."""
+    formula = "=" in found.string[max(0, found.start() - around.REACH) : found.end() + around.REACH] or around.computed(
+        found.string, found.start(), found.end()
+    )
+    return None if formula else f"extension {digits(found['figure'])}"
+
+
 def formula(found: Match) -> str:
     """NaOH, CaCO3 and Mg2+: the letters one by one."""
     parts = re.findall(r"[A-Za-z]+|\d+|[+−-]", found[0])
@@ -174,6 +182,7 @@ RULES: tuple[Rule, ...] = (
          r"(?!\d|\.\d)", version, "."),
     Rule("a", r"(?<=\d{4} )x ?(?P<figure>\d{1,6})\b|(?<=\d{4})x(?P<figure2>\d{1,6})\b", extension,
          words=("x",)),
+    Rule("a", r"(?<![\w*=+(-])x(?P<figure>[1-9]\d{2,4})(?P<figure2>)(?![\w.=*+^/)-])", extension_alone, words=("x",)),
     Rule("a", r"(?<=\b)(?P<name>[A-Z]{3,4})-(?P<year>(?:19|20)\d\d)-(?P<figure>\d{1,7})\b", case),
     Rule("a", r"\b(?P<line>[A-Z]{2})(?P<figure>[1-9]\d{2,3})\b|\b(?P<one>[A-Z])(?P<model>[1-9]\d\d)(?=neo\b|\b)",
          flight),
@@ -203,7 +212,8 @@ RULES: tuple[Rule, ...] = (
     Rule("0", r"(?<=\b[A-Z]{2} )\d{5}(?:-\d{4})?\b|(?<=\b[A-Z]{2}, )\d{5}(?:-\d{4})?\b", card),
     Rule(".", r"(?<=\d)\.(?=[A-Z]\d)", lambda found: " point "),
     Rule("0", r"(?<![\w.])(?P<parts>\d{1,4}(?:\.\d{1,4}){0,3})\.(?:x|X|\*)(?![\w*])", wildcard, "."),
-    Rule("0", r"(?<=#)\d{6,}\b|(?<=\ba/c )\d{5,}\b|(?<![\w.,])(?!\d{0,9}0000\b)\d{8,9}(?!\d|[\w.,]\d|%)",
+    Rule("0", r"(?<=#)\d{6,}\b|(?<=\d-)\d{6,}\b|(?<=\ba/c )\d{5,}\b"
+         r"|(?<![\w.,])(?!\d{0,9}0000\b)\d{8,9}(?!\d|[\w.,]\d|%)",
          lambda found: digits(found[0])),
     Rule("0", r"(?<=\bcode )\d{4,}\b|(?<=\bPIN )\d{3,}\b|(?<=\baccount )\d{5,}\b|(?<=\bID )\d{4,}\b"
          r"|(?<=\bextension )\d{3,}\b", lambda found: digits(found[0])),

@@ -65,11 +65,17 @@ def iso_date(found: Match) -> str:
 def slash_date(found: Match) -> str:
     """3/4/2025: the month comes first, as in the United States, unless it cannot be one. Neither: left alone."""
     first, second = int(found["first"]), int(found["second"])
+    if PLAYED.search(found.string[max(0, found.start() - 20) : found.start()]):
+        return f"{cardinal(first)}, {cardinal(second)}, {cardinal(int(found['year']))}"
     if first <= 12 and second <= 31:
         return date_words(second, first, found["year"])
     if second <= 12 and first <= 31:
         return f"{the(found)}{ordinal(first)} of {MONTHS[second - 1]}, {year(full_year(found['year']))}"
     return found[0]
+
+
+PLAYED = re.compile(r"\b(?:had|averaged|avg['’]d|averaging|posted|dropped) \Z")
+"""Before 31/8/11 they show that it is points, rebounds and assists."""
 
 
 def dotted_date(found: Match) -> str:
@@ -157,13 +163,15 @@ def hour_of_half(found: Match) -> str | None:
     text = found.string
     if found["hour2"]:
         return f"{cardinal(int(found['hour2']))} {found['half2'].upper()}M"
-    until = re.match(r"(?: ?[-–] ?| to )(?:1[0-2]|[1-9])(?::[0-5]\d)?[ap]\b", text[found.end() : found.end() + 10])
-    before = around.word_before(text, found.start())
-    if not until and before not in HOUR_BEFORE and before not in DAY_WORDS and before.capitalize() not in DAYS:
+    earlier, word = text[max(0, found.start() - 7) : found.start()], around.word_before(text, found.start())
+    joined = HOUR_JOINED.match(text, found.end()) or JOINED_TO_HOUR.search(earlier)
+    if not joined and word not in HOUR_BEFORE and word not in DAY_WORDS and word.capitalize() not in DAYS:
         return None
     return f"{cardinal(int(found['hour']))} {found['half'].upper()}M"
 
 
+HOUR_JOINED = re.compile(r"(?: ?[-–&] ?| to | and | or )(?:1[0-2]|[1-9])(?::[0-5]\d)?[ap]\b")
+JOINED_TO_HOUR = re.compile(r"\d[ap] (?:&|and|or) \Z|@ ?\Z")
 HOUR_BEFORE = frozenset(
     "at by til till until from to in out around after before since doors door set open opens close closes closed start "
     "starts ends end pickup dropoff tip kickoff today tomorrow tonight tmrw show ready home off".split()
@@ -241,7 +249,9 @@ def weekday_alone(found: Match) -> str | None:
     """Tue, Jan 7; Wed 5pm; EOD Fri."""
     text, name = found.string, found["day"]
     after = text[found.end() :][:14]
-    dated = re.match(rf",? (?:\d|{MONTH_NAME}\b|at \d|[ap]\.m|(?:the )?\d|morning|night|afternoon|evening|noon)", after)
+    dated = re.match(
+        rf",? (?:\d|{MONTH_NAME}\b|(?:at|@) ?\d|[ap]\.m|(?:the )?\d|morning|night|afternoon|evening|noon)", after
+    )
     before = around.word_before(text, found.start())
     sure = name.startswith(("Tue", "Thu", "Fri", "Weds")) or before in DAY_BEFORE
     if not (dated or (sure and not re.match(r" [A-Z]", after))):
@@ -261,7 +271,7 @@ def month_alone(found: Match) -> str | None:
 MONTHS_BEFORE = re.compile(rf"\b{SHORT_MONTH}[a-z]{{0,6}}\.?,? (?:&|and|or) \Z")
 
 
-MONTH_BEFORE = frozenset("of in since by until till from last next this early late mid every through".split())
+MONTH_BEFORE = frozenset("of due in since by until till from last next this early late mid every through".split())
 
 
 def day_of_chat(found: Match) -> str | None:
@@ -324,6 +334,14 @@ def pace(found: Match) -> str:
     return f"{cardinal(int(found['minute']))} minutes {cardinal(int(found['second']))} seconds per {per}"
 
 
+def between_dates(found: Match) -> str | None:
+    """Jan. 3 - Feb. 14."""
+    return " to " if A_DAY.search(found.string[max(0, found.start() - 16) : found.start()]) else None
+
+
+A_DAY = re.compile(rf"\b{SHORT_MONTH}[a-z]{{0,6}}\.? \d{{1,2}}\Z")
+
+
 def between_times(found: Match) -> str:
     """Sat 23:00–Sun 3:00."""
     return f" to {weekday(found['day'])}"
@@ -338,7 +356,8 @@ RULES: tuple[Rule, ...] = (
     Rule("0", r"(?<![\d/.-])(?P<month>1[0-2]|[1-9])/(?P<day>[12]\d|3[01]|[1-9])[-–]"
          r"(?P<until>[12]\d|3[01]|[1-9])(?![\d/.:%]|-\d)",
          days_of_month, "/"),
-    Rule(" -–—", rf"(?<=\d) ?[-–—] ?(?={SHORT_MONTH}[a-z]{{0,6}}\.? \d)", lambda found: " to "),
+    Rule(" -–—", rf"(?<=\d) ?[-–—] ?(?={SHORT_MONTH}[a-z]{{0,6}}\.? \d)", between_dates),
+    Rule("-–—", rf"(?<=[a-z.])[-–—](?=\d{{1,2}} (?:{SHORT_MONTH})[a-z]{{0,6}}\b)", lambda found: " to "),
     Rule("a", r"\b(?:M|T|Tu|W|Th|F|Sa|Su)(?:/(?:M|T|Tu|W|Th|F|Sa|Su)){1,4}(?=[,;.]|$| \d)", letters_of_days,
          words=("m", "t", "tu", "w", "th", "f", "sa", "su")),
     Rule("a", r"(?:\A|(?<=[;,(] ))(?P<day>[MWF])(?= \d{1,2}(?::\d\d)?[ap]?m?[-–]\d)",

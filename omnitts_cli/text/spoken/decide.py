@@ -67,7 +67,7 @@ def scale(text: str, start: int, figure: str, letter: str, end: int) -> Letter |
     counted = bool(english.COUNTED_NOUNS & set(later)) or "." in figure or text[end : end + 1] == "+"
     near = counted or bool(earlier and earlier[0] in english.ABOUT) or text[:start].endswith(("~", "≈"))
     if letter in "kK":
-        return "scale"
+        return "name" if re.fullmatch(r"[1-9]\d{3,}", figure) else "scale"  # 5600K is a color of light
     if letter == "m":
         return "scale" if later and (later[0] in english.COUNTED_NOUNS) and later[0] not in LENGTHS else None
     if letter == "M":
@@ -122,6 +122,8 @@ def hyphen(text: str, start: int, end: int) -> Hyphen:
         return "nothing"
     if re.search(r"[a-z]-\d+\Z", run) or re.match(r"\d+-[a-z]", right):
         return "nothing"
+    if re.fullmatch(r"7[0-8]7", run) or re.match(r"\d{3}[A-Z]{1,3}\b", right):
+        return "nothing"  # 777-300ER
     maker = around.word_before(text, start - len(run))
     if maker in english.MADE or maker in ("room", "rm", "suite", "ste", "apt", "apartment", "unit", "ward"):
         return "nothing"
@@ -139,7 +141,7 @@ def rises(low: str, high: str) -> bool:
     low, high = low.replace(",", "").lstrip("$€£¥₹~"), high.replace(",", "").rstrip(".")
     if not (re.fullmatch(r"\d+", low) and re.fullmatch(r"\d+", high)):
         return True
-    if len(high) > 1 and high[0] == "0" and len(low) > len(high):
+    if len(high) > len(low) + 3 or (len(high) > 1 and high[0] == "0" and len(low) > len(high)):
         return False
     return int(low) < int(high) or len(low) <= len(high) + 1
 
@@ -150,11 +152,20 @@ def rises(low: str, high: str) -> bool:
 def stroke(text: str, start: int, end: int, above: int, below: int) -> Stroke:
     """What two numbers with a stroke between them are: 12/25 a date, 3/5 times "three out of five"."""
     word, later = around.word_before(text, start), around.word_after(text, end)
-    if later in english.TRIES or word in english.OUT_OF_BEFORE or re.match(" ?[★⭐☆]", text[end : end + 2]):
+    if STATISTIC.match(text, end) or COUNTED_OFF.search(text[max(0, start - 90) : start]):
         return "of"
+    if later in english.TRIES or word in english.OUT_OF_BEFORE:
+        return "of"
+    if 12 < above <= 31 and 1 <= below <= 12 and word in english.DATED:
+        return "date"
     if 1 <= above <= 12 and 1 <= below <= 31 and dated(text, start, end, word, later):
         return "date"
     return "fraction"
+
+
+STATISTIC = re.compile(r" ?[★⭐☆]|, \d+ (?:yds?|yards|pts|points|reb|TDs?|ast)\b")
+"""After 26/38: of passes, shots or stars."""
+COUNTED_OFF = re.compile(r"(?i)(?:🧵 ?|\bthread\b.{0,80}[( ])\Z")
 
 
 def dated(text: str, start: int, end: int, word: str, later: str) -> bool:
@@ -166,6 +177,8 @@ def dated(text: str, start: int, end: int, word: str, later: str) -> bool:
     back = re.search(r"(\d{1,2}/\d{1,2})(?: ?[-–] ?| (?:to|and|or|through|until) )\Z", text[max(0, start - 15) : start])
     if back and word and word != "through" and not dated_before(text, start - len(back[0])):
         back = None
+    if WEEKDAY_BEFORE.search(text[max(0, start - 12) : start]):
+        return True
     if word == "of" and around.before(text, start, 2)[1:] in (["week"], ["wk"], ["night"], ["morning"], ["as"]):
         return True  # the week of 11/4
     return (
@@ -194,6 +207,9 @@ def unlike_a_fraction(text: str, start: int, end: int, word: str, later: str) ->
     counted = len(later) > 3 and later.endswith("s") and later not in english.DATED
     measured = re.match(r"[-\"″'%°]", text[end : end + 1]) or unit_named(later) or later in ("inch", "cup")
     return not (counted or measured or word in english.SCORED or around.computed(text, start, end))
+
+
+WEEKDAY_BEFORE = re.compile(r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6}\.?, \Z")
 
 
 def dated_before(text: str, start: int) -> bool:

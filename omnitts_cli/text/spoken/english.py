@@ -25,7 +25,8 @@ LABELS = words(
     "part pt plate panel step question problem exercise article art clause paragraph para page p pp vol volume box "
     "drawer shelf aisle cabin berth coach carriage car wing flat house stop bed ward cell lane pin aircraft engine "
     "district precinct battalion company platoon phase case count rule title tier category size formula equation eq "
-    "gates seats rooms rows exits sections tables apartments flats units forms types models lines tracks platforms"
+    "rwy runway gates seats rooms rows exits sections tables apartments flats units forms types models lines "
+    "tracks platforms"
 )
 """What is numbered: a letter after the number belongs to it, as in gate 7A."""
 MADE = words(
@@ -157,21 +158,22 @@ CHAT = pairs_of(
     "b'fast=breakfast avg=average acct=account approx=approximately amt=amount intl=international "
     "clsd=closed nite=night tonite=tonight 4get=forget 4ever=forever tht=that h8=hate sum1=someone "
     "no1=no_one wld=would cld=could thnks=thanks tmrrw=tomorrow 2mor=tomorrow bbq=barbecue "
-    "xmas=Christmas whn=when wht=what bcuz=because gnite=goodnight doz=dozen wru=where_are_you hbd=happy_birthday "
+    "xmas=Christmas whn=when wht=what bcuz=because gnite=goodnight doz=dozen bfast=breakfast wru=where_are_you "
+    "hbd=happy_birthday "
     "txt=text btwn=between txts=texts txted=texted thanx=thanks knw=know ths=this frm=from wats=what's wat=what "
     "bcoz=because "
     "rply=reply tomo=tomorrow gd=good hav=have rgds=regards sch=school"
 )
-SPELLED = words("ERA EIN SOB TID EPS COO")
+SPELLED = words("ERA EIN SOB TID EPS COO OBO")
 """Acronyms said letter by letter, though they look like words."""
-SMALL_ONLY = words("wru hbd gd sch wat hav smth sth ur ily hbu wbu hru")
+SMALL_ONLY = words("m8 wru hbd gd sch wat hav smth sth ur ily hbu wbu hru")
 """Forms of chat that may be names with a capital."""
-NOT_IN_CAPITALS = words("def info bc ty yw jk ily sth msg msgs wld cld shd hv no1 xmas")
+NOT_IN_CAPITALS = words("def info txt frm wat bc ty yw jk ily sth msg msgs wld cld shd hv no1 xmas")
 """Forms of chat that are letters when they are written in capitals."""
 LETTERS = words(
     "idk xo xoxo omw tbh imo imho fyi lol omg ttyl brb rn smh ngl irl afk dm dms rsvp eta diy faq ftw tldr nsfw "
     "wtf ikr iirc "
-    "afaik bbl brt idc tbf tbt tgif tba tbd ootd nbd fwiw icymi iykyk byob pov gf bf bff bffs ffs tmi rofl lmao "
+    "afaik obo bbl brt idc tbf tbt tgif tba tbd ootd nbd fwiw icymi iykyk byob pov gf bf bff bffs ffs tmi rofl lmao "
     "sms gps tv tvs dvd dvds ceo cfo cto suv suvs pto phd html css http https www url urls api apis sql ssh ftp "
     "tcp udp ip usb hdmi pdf csv xml php cpu cpus gpu "
     "gpus hp pr ai ml qa"
@@ -180,7 +182,8 @@ LETTERS = words(
 APOSTROPHES = pairs_of(
     "acc't=account add'l=additional add'n=addition add'tl=additional aff'd=affirmed app'd=approved "
     "ass'n=association ass't=assistant "
-    "assoc'n=association auth'd=authorized b'day=birthday b'fast=breakfast b'klyn=Brooklyn b'way=Broadway "
+    "assoc'n=association auth'd=authorized avg'd=averaged b'day=birthday b'fast=breakfast b'klyn=Brooklyn "
+    "b'way=Broadway "
     "c'tee=committee c'tte=committee c'ttee=committee chg'd=charged comm'n=commission comm'r=commissioner "
     "cont'd=continued dep't=department enc'd=enclosed est'd=established exp'd=expired gov't=government "
     "govt's=government's int'l=international mat'l=material mat'ls=materials mem'l=memorial mkt'g=marketing "

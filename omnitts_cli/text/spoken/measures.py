@@ -18,6 +18,7 @@ UNIT_AT = re.compile(
 POWER_AT = re.compile(r"[²³]|(?<=m)[23](?!\d)|\^[23](?!\d)")
 PER_AT = re.compile(r"/(?P<per>[A-Za-zµμ]{1,9})(?P<power>[²³23])?(?![\w/²³])|/(?=\d{1,4} ?(?P<again>[A-Za-z]{1,3})\b)")
 STOP_INSIDE = re.compile(r"\.(?=[,;]| [a-z0-9(@&+=<$€£/]|[)/]| [NSEW]\b)")
+STOP_OF_JOINED = re.compile(r"\.(?= [A-Z])")
 LARGE_AT = re.compile(r" ?(?P<large>million|billion|trillion|thousand|bn|tn|mn)\b|(?P<letter>[kKMBmT])\b(?!-)")
 PRIME_AT = re.compile(r" ?(?P<mark>[′″'’\"])")
 BY_AT = re.compile(r" ?[x×] ?(?=\d)")
@@ -150,10 +151,11 @@ def with_unit(at: Figure, unit: str, gap: str, end: int) -> tuple[str, int] | No
     if re.match(r"\w|/\w+/", at.text[end : end + 12]):
         return None
     tail, end = per_tail(at.text, end + (at.text[end : end + 2] == "./"))
-    stop = STOP_INSIDE.match(at.text, end)
+    stop = STOP_INSIDE.match(at.text, end) or (STOP_OF_JOINED.match(at.text, end) if gap == "-" else None)
     end = stop.end() if stop else end
     enclosed = at.text[: at.begin].endswith("(") and re.match(
-        r"\.?\)(?! (?:of|and|or|in|for|per|to|each)\b) [a-z]", at.text[end : end + 8]
+        r"\.?\)(?! (?:of|and|or|in|for|per|to|each|every|with|once|twice|daily|an?|by|at|as|if|is|was|q)\b) [a-z]",
+        at.text[end : end + 8],
     )
     if gap == "-" and at.text[end : end + 1] == "-" and unit in ("piece", "pair", "page", "count", "package"):
         return None
@@ -208,6 +210,8 @@ def named_before(at: Figure, gap: str, letter: str, end: int) -> str | None:
     """What words beside a number and a letter say at once: 10 U of insulin, 2 T sugar, lat. 40.7 N."""
     if letter in "uU" and {"insulin", "heparin"} & set(around.before(at.text, at.begin, 3)):
         return plural("unit", at.count)
+    if gap == " " and letter == "c" and len(at.written) < 3 and re.match(r" [a-z]{3}| H2O", at.text[end : end + 4]):
+        return plural("cup", at.count)
     if gap == " " and letter in "Ttc" and english.FOOD & set(around.after(at.text, end, 2)):
         return plural(WITH_STOP[letter], at.count)
     if letter in "NSEW" and english.COORDINATES & set(around.before(at.text, at.begin, 2)):
@@ -268,9 +272,14 @@ COOKED = frozenset("simmer boil cook bake fry steam roast rest every wait chill 
 """Before 20' they show that it is minutes."""
 
 
+LENGTH_AFTER = re.compile(r" (?:deep|wide|tall|long|high|apart|thick|in diameter|square|diagonal)\b")
+
+
 def quoted(at: Figure, end: int) -> bool:
     """Whether a straight mark closes a quotation."""
     text = at.text
+    if len(at.written) < 4 and LENGTH_AFTER.match(text, end):
+        return False
     if text[end : end + 1].isalnum():
         return not re.match(r"[WDHLwdhl]\b", text[end : end + 2])
     return text.count('"') % 2 == 0 and not re.match(r" ?[x×]", text[end : end + 2]) and "x" not in text[: at.start]
@@ -287,7 +296,7 @@ def apostrophe(at: Figure, mark: str, end: int) -> bool:
     return not FEET_GO_ON.match(text, end)
 
 
-FEET_GO_ON = re.compile(r" ?[x×]| (?:tall|long|wide|deep|high|by)\b|,? |[.)]?\Z")
+FEET_GO_ON = re.compile(r" ?[x×]| (?:tall|long|wide|deep|high|by|even|flat)\b|,? |[.)]?\Z")
 
 
 def inches(at: Figure, end: int) -> tuple[str, int]:
@@ -359,6 +368,10 @@ def with_dimension(text: str, words: str, last: str, end: int) -> tuple[str, int
     """2x8 m2: the area that two lengths span."""
     if inch := re.compile(r'-in(?:ch)?\b\.?(?= [a-z])|["″](?= [a-z]| or\b)').match(text, end):
         return f"{words} inch", inch.end()
+    if feet := re.compile(r"['’′](?=[\s,;.)]|\Z)").match(text, end):
+        return f"{words} feet", feet.end()
+    if inch := re.compile(r" ?in\.?(?=[,;)]|\s*\Z)").match(text, end):
+        return f"{words} inches", inch.end()
     found = DIMENSION_UNIT.match(text, end)
     if found and found[2] and (unit := UNITS.get(found[1])):
         return f"{words} {SQUARE[found[2]]} {plural(unit, '2')}", found.end()

@@ -88,6 +88,10 @@ def compass(found: Match) -> str | None:
         return f"{english.COMPASS[point]}ern"  # S. Calif.
     if found[0].endswith(".") and region and region[1] in english.REGIONS:
         return english.COMPASS[point]
+    if re.search(rf"\b(?:{STREET})\.? \Z", before(found)) and re.match(
+        r"[,;.]|\Z| (?:now|and|in|at|near|is)\b", following
+    ):
+        return english.COMPASS[point]
     if HOUSE_NUMBER.search(before(found)) and re.match(r" [A-Z][a-z]{2,}(?:[,.;]|\Z| (?:&|and)\b)", following):
         return english.COMPASS[point]
     if found[0] == point and ROAD_BEFORE.search(before(found)):
@@ -99,7 +103,7 @@ def compass(found: Match) -> str | None:
 
 DISTANCE = re.compile(r"\d ?(?:miles?|mi\.?|km|kilometers|blocks?|feet|ft\.?|yards|min\.?|mins\.?|hrs?\.?|hours?) \Z")
 STREET_NAME = re.compile(
-    rf" (?:(?:[A-Z][\w'’]* ){{1,3}}(?:{STREET})\b|\d{{1,3}}(?:st|nd|rd|th) (?:{STREET}|st|ave)\b"
+    rf" (?:(?:[A-Z][\w'’]* ){{1,3}}(?:{STREET})\b|\d{{1,3}}(?:st|nd|rd|th) (?:{STREET}|st|ave|[A-Z][a-z]{{2,}})\b"
     r"|\d{1,3}(?:st|nd|rd|th)(?:[,.;]|\Z| (?:&|and|in|at)\b))"
 )
 HOUSE_NUMBER = re.compile(r"(?:\A|, |\b(?:at|to|from|on|near) )(?!(?:19|20)\d\d )\d{1,5} \Z")
@@ -125,7 +129,8 @@ def newspaper_state(found: Match) -> str | None:
     short = found["short"]
     if short not in english.NEWSPAPER_STATES:
         return None
-    if short not in english.ONLY_STATES and not re.search(r"[A-Z][a-z]+, \Z", before(found)):
+    zipped = re.match(r" \d{5}\b", found.string[found.end() : found.end() + 6])
+    if short not in english.ONLY_STATES and not zipped and not re.search(r"[A-Z][a-z]+, \Z", before(found)):
         return None
     return english.NEWSPAPER_STATES[short] + ends(found)
 
@@ -210,7 +215,7 @@ RULES: tuple[Rule, ...] = (
     Rule("a", r"\bDr\b\.?(?=[\s,.!?;]|$)", drive_or_doctor, words=("dr",)),
     Rule("a", r"\b(?P<short>[A-Z][a-z]+|hwy|blvd|pkwy|ave)\b\.?(?=[\s,.!?;)]|$)", street,
          words=tuple(short.lower() for short in SHORT_STREETS)),
-    Rule("a", r"\b(?P<point>[NSEW])\b\.?(?= )", compass, words=("n", "s", "e", "w")),
+    Rule("a", r"\b(?P<point>[NSEW])\b\.?(?=[ ,;]|$)", compass, words=("n", "s", "e", "w")),
     Rule("a", r"\b(?P<point>[NS][EW])\b(?=[\s,.]|$)", compass, words=("ne", "nw", "se", "sw")),
     Rule("a", r"(?<=[a-z.], )(?P<state>[A-Z]{2})\b(?=,? \d{5}\b|[.,;:!?)]|$| [a-z])", state,
          words=tuple(short.lower() for short in english.STATES)),
@@ -229,7 +234,7 @@ RULES: tuple[Rule, ...] = (
     Rule("a", r"\b[A-Z]{1,2}\d[\dA-Z]? \d[A-Z]{2}\b", lambda found: postcode(found[0])),
     Rule("a", r"(?<=[A-Za-z.,] )(?P<short>VIC|NSW|QLD|TAS|WA|SA|ACT|NT) (?P<code>\d{4})\b", province,
          words=("vic", "nsw", "qld", "tas", "wa", "sa", "act", "nt")),
-    Rule("a", r"(?<=(?:st|nd|rd|th) )[Ff]l\b\.?", floor, words=("fl",)),
+    Rule("a", r"(?:(?<=(?:st|nd|rd|th) )|(?<=[23]d ))[Ff]l\b\.?", floor, words=("fl",)),
     Rule("a", r"\b(?P<short>Mt|Mts|Ft|Pt|Boul|Bd)\b\.?(?= [A-Z])", before_name,
          words=("mt", "mts", "ft", "pt", "boul", "bd")),
 )  # fmt: skip

@@ -26,7 +26,8 @@ SHORT = {
     "arr": "arrives", "dep": "departs", "eff": "effective", "plat": "platform", "pop": "population",
     "dist": "distance", "bal": "balance", "nr": "near", "rev": "revenue",
     "suppl": "supplementary", "reg": "regular", "lit": "literature", "op cit": "op cit", "No": "number",
-    "trans": "translated", "def": "defendant", "disp": "dispense", "blt": "built",
+    "trans": "translated", "def": "defendant", "sig": "signature", "div": "division", "disp": "dispense",
+    "blt": "built",
     "Inst": "Institute", "Soc": "Society",
 }  # fmt: skip
 FORMS = SHORT_ENGLISH | {short.lower(): long for short, long in SHORT.items()}
@@ -42,20 +43,29 @@ GOES_ON = {
 }  # fmt: skip
 WITHOUT_STOPS = english.words(
     "bdrm bdrms bldgs bkfst cthse dlvry dlvy flr flt fncd frwy hr hrs hrg mfr mgmt mgr mktg mtg mth mths mvmt mvt pkg "
-    "pkgs pmt pymt sz prkg qtr qtrly rcpt rcpts rxn shpg shpt svc svcs svgs tkt tkts twp txn txns wk wkly wks yld "
+    "grp mkt pkgs pmt pymt sz prkg qtr qtrly rcpt rcpts rxn shpg shpt svc svcs svgs tkt tkts twp txn txns wk wkly "
+    "wks yld "
     "yr yrly "
     "yrs"
 )
 WITHOUT_VOWELS = {key: SHORT_ENGLISH[key] for key in WITHOUT_STOPS}
 """Read also without a full stop."""
 NAMES_ONLY = {
-    "long", "sat", "ft", "no", "rep", "soc", "inst", "mo", "rev", "def",
+    "long", "sat", "ft", "no", "rep", "soc", "inst", "mo", "rev", "def", "div", "sig",
 }  # fmt: skip
 CAPITALS = {"arr", "disp", "blt", "dep", "eff", "temp", "est", *SHORT_ENGLISH} - english.words(
     "fam opt org ret num prov mo reg"
 )
 """Read also with a capital before a word, as nobody is called so: Eff. Jan. 1."""
-LABELS = {"wt": "weight", "ht": "height", "amt": "amount", "bal": "balance", "freq": "frequency", "tot": "total"}
+LABELS = {
+    "wt": "weight",
+    "ht": "height",
+    "amt": "amount",
+    "bal": "balance",
+    "freq": "frequency",
+    "tot": "total",
+    "subj": "subject",
+}
 """Read without a full stop before a colon."""
 NUMBERED = {
     "fig": "figure", "figs": "figures", "p": "page", "pp": "pages", "vol": "volume", "vols": "volumes",
@@ -68,16 +78,18 @@ NUMBERED = {
     "ext": "extension", "div": "division", "sect": "section", "suppl": "supplement", "sched": "schedule",
     "q": "question", "wk": "week", "gr": "grade", "exh": "exhibit", "jct": "junction", "plat": "platform",
     "ref": "reference", "refs": "references", "platf": "platform", "col": "column", "cols": "columns",
-    "per": "period", "sch": "schedule", "cts": "counts", "mvt": "movement", "mvmt": "movement", "pg": "page",
+    "sc": "scene", "rwy": "runway", "ll": "lines", "appx": "appendix", "per": "period", "sch": "schedule",
+    "cts": "counts",
+    "mvt": "movement", "mvmt": "movement", "pg": "page",
     "pgs": "pages", "ck": "check", "chk": "check", "err": "error",
     "chs": "chapters", "secs": "sections", "arts": "articles", "paras": "paragraphs",
 }  # fmt: skip
-LETTERED = "sched sch col cols apt bldg rm ste fig figs tab app sec ex exh".split()
+LETTERED = "appx sched sch col cols apt bldg rm ste fig figs tab app sec ex exh".split()
 """Read before a letter too: Exh. A."""
 ALWAYS_SMALL = {
     "no": "number", "nos": "numbers", "c": "circa",
 }  # fmt: skip
-WITHOUT_STOP = "fig figs vol exp pg pgs chk rm apt ste bldg rte hwy ext eq eqs pp jct exh".split()
+WITHOUT_STOP = "fig figs vol rwy ch exp pg pgs chk rm apt ste bldg rte hwy ext eq eqs pp jct exh".split()
 """Read before a number also without a full stop."""
 NO_STOP = ("Mr", "Mrs", "Ms", "Mx", "Prof")
 TITLE = "|".join(sorted(english.TITLES, key=len, reverse=True))
@@ -137,13 +149,22 @@ PERIOD = r"\b(?:every|each|per|a|last|next|this) "
 BESIDE: dict[str, tuple[tuple[str, str, str], ...]] = {
     "alt": (("alternate", "", r"(?! [\d:])"),),
     "asst": (("assorted", "", r" [a-z]+s\b"),),
-    "co": (("County", r"(?<!&)(?<!\band) ", r", (?:[A-Z]\.[A-Z]\.|[A-Z]{2}\b)"),),
-    "conf": (("confirmation", "", r" #?\d"),),
-    "def": (("defeated", r"[A-Z][a-z]+ ", " [A-Z]"),),
+    "co": (("County", r"(?<!&)(?<!\band) ", r", (?:[A-Z]\.[A-Z]\.|[A-Z]{2}\b)"),
+           ("County", r"\b(?:in|for|of|near|from) [A-Z][a-z]+ ", r"[,;]|\s*\Z")),
+    "exp": (("expenses", "", r" [$€£]"),),
+    "bal": (("balance", "", " (?:fwd|due|as|is|of)"),),
+    "inc": (("including", r"\d ", ""),),
+    "conf": (("confirmation", "", r" #?[A-Z]{0,3}\d"),),
+    "dist": (("district", "", " (?:Ct|Court|Atty|Mgr|Judge)"),),
+    "sig": (("signature", "", r" (?:req|needed|on file)"),),
+    "def": (("defendant", r"\b(?:for|of|against|the) ", r"\s*\Z|[,;]"), ("defeated", r"[A-Z][a-z]+ ", " [A-Z]"),),
     "dep": (("deposit", r"\b(?:sec\.|security|[Dd]irect|refundable) ", ""),),
     "ea": (("each", r"\d [^\d,;]{0,12}|\d\.?\d* ", ""),),
     "ed": (("edition", r"\d(?:st|nd|rd|th) ", ""),),
-    "est": (("estimated", "", r"(?! (?:in |1[5-9]|20)\d?)"),),
+    "div": (("dividend",
+    "", r" (?:yld|yield|payment|paid|per)"), ("dividend", r"\b(?:annual|quarterly|[Ff]wd|forward) ", "")),
+    "est": (("estimate", r"\b(?:EPS|revenue|rev\.|analyst|consensus|beat|vs\.?) ", ""), ("estimated",
+    "", r"(?! (?:in |1[5-9]|20)\d?)"),),
     "illus": (("illustrations", r"\d (?:[a-z/]+ )?", ""),),
     "incl": (("included", "", r" ?$|[,;)]"),),
     "med": (("medical", "", " (?:Ctr|Center|Sch|Dir|Bldg|Assn|Group|Supply|Plaza)"),),
@@ -381,7 +402,8 @@ def chat(found: Match) -> Said:
         return None
     if key in ("hr", "hrs", "mins", "secs", "wk", "wks", "sth") and found.string[: found.start()][-1:] == "/":
         return None
-    if re.match(r"\. (?:[a-z]|\d)", found.string[found.end() : found.end() + 3]) and not found.string.islower():
+    follows = r"\. \w" if key in ("pls", "plz") else r"\. (?:[a-z]|\d)"
+    if re.match(follows, found.string[found.end() : found.end() + 3]) and not found.string.islower():
         return like(said, written), found.end() + 1
     return like(said, written)
 
@@ -400,7 +422,8 @@ def with_apostrophe(found: Match) -> str | None:
 
 def letters(found: Match) -> str | None:
     """idk, html: said letter by letter."""
-    return found[0].upper() if found[0].islower() else None
+    said = found[0].upper() if found[0].islower() else None
+    return " ".join(said) if said in english.SPELLED else said
 
 
 def slashed(found: Match) -> str | None:
@@ -408,6 +431,8 @@ def slashed(found: Match) -> str | None:
         return f"{found[0][0]} over {found[0][2]}"
     if found[0] == "a/c" and re.match(r" (?:no\b|#|\d{5})", found.string[found.end() : found.end() + 7]):
         return "account"
+    if found[0] == "c/o" and (re.match(r" (?:by|at|is|time|\d)", found.string[found.end() : found.end() + 5])):
+        return "checkout"
     if found[0] == "b/w" and re.match(
         r" (?:photo|illus|film|image|print|tv|copy|laser|pic|movie)", found.string[found.end() :][:10]
     ):
@@ -471,9 +496,8 @@ RULES: tuple[Rule, ...] = (
          rule_of_court, words=("fed",)),
     Rule("a", r"\b[Ii]d\.(?= (?:at|¶|§)|,)", lambda found: found[0][:-1], words=("id",)),
     Rule("a", r"\bnn?\. ?(?=\d)", lambda found: "note ", words=("n", "nn")),
-    Rule("a", r"\b[bd]\. ?(?=(?:c\. ?|ca\. ?)?(?:1\d|20)\d\d\b)",
-         lambda found: "born " if found[0][0] == "b" else "died ",
-         words=("b", "d")),
+    Rule("a", r"\b[bdm]\. ?(?=(?:c\. ?|ca\. ?|in |[A-Z][a-z]+,? )?(?:1\d|20)\d\d\b)",
+         lambda found: {"b": "born ", "d": "died ", "m": "married "}[found[0][0]], words=("b", "d", "m")),
     Rule("a", r"\brev\.?(?= (?:[$€£+-]?\d|FY|up\b|down\b|growth\b))", lambda found: "revenue", words=("rev",)),
     Rule("a", r"(?<=\d )p\.?p\.?(?!\w)", per_person, words=("p", "pp")),
     Rule("a", r"\b[A-Z][a-zäöü]+str\.(?= ?\d)", lambda found: f"{found[0][:-4]}strasse"),
@@ -487,6 +511,9 @@ RULES: tuple[Rule, ...] = (
     Rule("a", r"(?<![\d]) ?\b[Mm]m?\. ?(?=\d{1,3}[-–]\d)", lambda found: "measures ", words=("m", "mm")),
     Rule("a", r"\bs\. ?(?=\d{1,4}(?:\(| of\b|[A-Z]?,? [A-Z]))", lambda found: "section ", words=("s",)),
     Rule("a", r"\bNo\.?(?=:)", lambda found: "Number", words=("no",)),
+    Rule("a", r"(?:(?<=\bmy )|(?<=\bnew )|(?<=\bold )|(?<=\bphone )|(?<=\bcell )|(?<=\bher )|(?<=\bhis )"
+         r"|(?<=\bthe ))no\.(?= (?:is|was|on|for)\b)", lambda found: "number", words=("no",)),
+    Rule("a", r"(?<![\w-])[Yy]r(?=-(?:end|old|round|long)\b)", lambda found: like("year", found[0]), words=("yr",)),
     Rule("a", r"\b[Ff]t\.(?= [A-Z][a-z]+ \()|(?<![\d ])(?<!\d )\bft\.(?= [A-Z])",
          lambda found: "featuring", words=("ft",)),
     Rule("a", r"(?<=[Ss]ec\. )dep\b|\bsec\.(?= dep\b)", lambda found: "security" if found[0][0] == "s" else "deposit",
@@ -522,6 +549,16 @@ RULES: tuple[Rule, ...] = (
     Rule("0", r"(?<=\()[23]d(?=\))|(?<![\w.])[23]d(?= (?:Cir|Dist|ed|Fl|Dept|Floor|Circuit)\b)",
          lambda found: ordinal(int(found[0][0])), "a"),
     Rule("a", r"(?<=\b[A-Za-z] = )[a-z]{2}\b(?=\s*(?:[,;)]|\.?$))", lambda found: " ".join(found[0].upper())),
+    Rule("a", r"\b[Uu]/(?=\d{1,2}\b)", lambda found: "under ", words=("u",)),
+    Rule("a", r"\bAm\. (?=Compl)", lambda found: "Amended ", words=("am",)),
+    Rule("a", r"(?:(?<=Dist\. )|(?<=Sup\. )|(?<=App\. )|(?<=Super\. )|(?<=Cir\. )|(?<=Fam\. ))Ct\b\.?(?! App)",
+         lambda found: "Court" + ("." if not found.string[found.end() :].strip() else ""), words=("ct",)),
+    Rule("a", r"\bsec\.? (?=\d{3}\b,? (?:row|seat))", lambda found: "section ", words=("sec",)),
+    Rule("a", r"(?<=[1-8](?:st|nd|rd|th) )rd\b\.?(?=,? (?:pick|draft|game|match|bout|pts|\d+th pick))",
+         lambda found: "round",
+         words=("rd",)),
+    Rule("a", r"(?:(?<=[Bb]oiling )|(?<=[Mm]elting )|(?<=[Ff]reezing ))pt\b\.?", lambda found: "point", words=("pt",)),
+    Rule("a", r"\bCt\. (?=Rm|Clerk|Rptr|adj|Reporter)", lambda found: "Court ", words=("ct",)),
     Rule("a", r"\bcr\. (?=hrs?\b)", lambda found: "credit ", words=("cr",)),
     Rule("a", r"(?:\A|(?<=\bya )|(?<=, ))[Nn]p(?=[!,.]|\Z| !)",
          lambda found: like("no problem", found[0]), words=("np",)),
@@ -542,7 +579,8 @@ RULES: tuple[Rule, ...] = (
          lambda found: re.sub("[-–]", " to ", found[0]),
          words=("xs", "xxs", "s", "m", "l", "xl", "xxl")),
     Rule("a", r"\bbus\.(?= (?:days?|hours?|hrs)\b)", lambda found: "business", words=("bus",)),
-    Rule("a", r"\b(?:Wt|Ht|Amt|Bal|Freq|Tot)(?=:| \d)", lambda found: like(LABELS[found[0].lower()], found[0]),
+    Rule("a", r"\b(?:Wt|Ht|Amt|Bal|Freq|Tot)(?=:| \d)|\bSubj(?=:)",
+         lambda found: like(LABELS[found[0].lower()], found[0]),
          words=tuple(LABELS)),
     Rule("a", r"\bPub\. ?L\. (?P<number>No\. ?)?(?P<congress>\d{2,3})[-–](?P<law>\d{1,4})\b",
          public_law, words=("pub",)),
@@ -563,7 +601,7 @@ RULES: tuple[Rule, ...] = (
          lambda found: " ".join(found[0]), words=("po", "bid", "tid", "qid", "prn", "qhs")),
     Rule("a", r"\b(?:A\.?D|B\.?C|B\.?C\.?E|C\.?E)\b\.?(?=[ ,;)]|$)", era, words=("ad", "bc", "bce", "ce", "a", "b",
          "c")),
-    Rule("a0", r"(?<![\w'’-])[A-Za-z0-9]{2,8}(?![\w/@-]|['’]\w|\.\w)", chat,
+    Rule("a0", r"(?<![\w'’-])(?<!\w\.)[A-Za-z0-9]{2,8}(?![\w/@-]|['’]\w|\.\w)", chat,
          words=tuple(re.match("[a-z]*", short)[0] for short in (*english.CHAT, *WITHOUT_VOWELS))),  # type: ignore[index]
     Rule("a", r"(?<![\w.@/-])[a-z]{2,5}(?![\w@/'’]|\.\w)", letters, words=tuple(english.LETTERS)),
     Rule("a", r"\b(?P<name>[A-Za-z]+) (?P<roman>[ivxl]{2,7}|[vx](?=[.,;)]|$))\b", small_numeral,

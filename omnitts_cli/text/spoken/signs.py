@@ -35,7 +35,11 @@ def bar(found: Match) -> str:
         r"[a-z_*.$-]+(?:[ ()=-]|$)", text[found.end() :][:24]
     )
     typed = TYPE.search(text[max(0, found.start() - 10) : found.start()]) or TYPE_AFTER.match(text, found.end())
-    return " or " if typed or (code and not re.search(r"\d{3}|[A-Z][a-z]+:", text)) else ", "
+    return (
+        " or "
+        if typed or (code and not re.search(r"\d{3}|[A-Z][a-z]+:", text[max(0, found.start() - 60) : found.end() + 60]))
+        else ", "
+    )
 
 
 TYPE = re.compile(r"\b(?:None|null|undefined|str|int|float|bool|bytes|string|number)\Z")
@@ -50,21 +54,25 @@ def route(found: Match) -> str | None:
     return f"{' '.join(found['one'])} to {' '.join(found['other'])}"
 
 
+def chatty(found: Match) -> bool:
+    """Whether the words around show that a text is chat."""
+    return bool(CHATTY.search(found.string[max(0, found.start() - 90) : found.end() + 90]))
+
+
 def to_or_for(found: Match) -> str | None:
     """Run 2 the bank, wait 4 me."""
     text = found.string
     earlier, later = around.word_before(text, found.start()), around.word_after(text, found.end())
-    if not earlier or earlier in NUMBER_BEFORE:
+    shouted = text[found.end() : found.end() + 4].isupper() and not text[: around.REACH].isupper()
+    if not earlier or earlier in NUMBER_BEFORE or shouted:
         return None
-    if later in AFTER_TO or (
-        CHATTY.search(text) and not (later.endswith("s") or unit_named(later) or later in AFTER_NUMBER)
-    ):
+    if later in AFTER_TO or (chatty(found) and not (later.endswith("s") or unit_named(later) or later in AFTER_NUMBER)):
         return "to" if found[0] == "2" else "for"
     return None
 
 
 CHATTY = re.compile(
-    r"\b(?:u|ur|r|pls|plz|txt|msg|luv|thx|wanna|gonna|tmr|tmrw|dat|lor|wat|im|dont|cos|coz|bcoz|k|xx?)\b", re.IGNORECASE
+    r"\b(?:u|ur|pls|plz|txt|msg|luv|thx|wanna|gonna|tmr|tmrw|dat|lor|wat|dont|coz|bcoz)\b", re.IGNORECASE
 )
 """Words by which a text shows that it is chat."""
 AFTER_TO = frozenset(
@@ -216,7 +224,7 @@ RULES: tuple[Rule, ...] = (
     Rule(" ", r" \|(?= )", bar),
     Rule(" ", r" (?:&&|\|\||!==?|===?|>=|<=|<?->|=>|<-|[+*/:-]=)(?= )", operator),
     Rule("0", r"(?<=[A-Za-z] )[24](?= [A-Za-z]+\b)", to_or_for, " "),
-    Rule("a", r"(?<=[a-z] )n(?= [a-z]+\b)", lambda found: "and" if CHATTY.search(found.string) else None, words=("n",)),
+    Rule("a", r"(?<=[a-z] )n(?= [a-z]+\b)", lambda found: "and" if chatty(found) else None, words=("n",)),
     Rule("#", r"(?<=[A-Za-z]{2})#(?= ?[A-Z\d])|(?<=[a-z] )#(?=:)|(?<=[A-Z]{2})#(?=:)", lambda found: " number"),
     Rule("a", r"\b(?P<note>[A-G])b(?= (?:major|minor|maj\b|min\b|clarinet|trumpet|sax|horn|scale|chord"
          r"|tuning|cornet|instr))",
@@ -224,7 +232,7 @@ RULES: tuple[Rule, ...] = (
     Rule("a", r"\b[A-G][#b]?m?(?:(?: ?[-–|] ?)[A-G][#b]?m?){2,8}\b", chords),
     Rule("+-", r"(?<=\b[a-z])(?:\+\+|--)(?!\w)", twice),
     Rule("!", r"(?<=[&|(=] )!(?=[a-z])", lambda found: "not "),
-    Rule("#", r"(?<=[a-z] )#(?=[.,?!]|$| (?:is|was|for|in|and|please|pls|so|or)\b)", her_number),
+    Rule("#", r"(?<=[a-z] )#(?=[.,?!]|$| [a-z]+\b)", her_number),
     Rule("#", r"(?<=[a-z.] )# (?=[A-Z\d])", lambda found: "number "),
     Rule(" ", r"(?<=[a-z]) > (?=[A-Z][a-z])", lambda found: ", "),
     Rule("#", r"#{1,6} (?=of\b)", lambda found: "number "),
@@ -257,7 +265,7 @@ RULES: tuple[Rule, ...] = (
     Rule("/", r"(?<=\d)/[°º] ?(?P<kind>[CF])\b",
          lambda found: f" per degree {'Celsius' if found['kind'] == 'C' else 'Fahrenheit'}"),
     Rule("$", r"\$(?!\d|\.\d)", dollar),
-    Rule("¶", r"¶¶? ?(?=\d)", lambda found: "paragraph "),
+    Rule("¶", r"¶¶? ?(?=\d)", lambda found: "paragraphs " if found[0][1:2] == "¶" else "paragraph "),
     Rule("a", r"(?<!\w)(?P<name>[a-z])\[(?P<index>\w{1,3})\]", index_of),
     Rule("a", r"(?<![\w'’.])a(?= ?(?:&&|\|\||[=!<>]=|[-=]>|[<>=+*|∪∩] |\[))", lambda found: "A",
          words=("a",)),

@@ -24,7 +24,9 @@ UNITS = {
     "kt": "knot",
     "Mt": "megaton", "Da": "dalton", "kDa": "kilodalton",
     # things that are counted
-    "doz": "dozen", "pc": "piece", "pcs": "piece", "pkg": "package", "pkgs": "package", "pr": "pair", "ct": "count",
+    "doz": "dozen", "wkts": "wicket", "wkt": "wicket", "sts": "stitch", "dz": "dozen", "pc": "piece",
+    "pcs": "piece", "pkg": "package", "pkgs": "package",
+    "pr": "pair", "ct": "count",
     "pk": "pack", "pks": "pack", "pkt": "packet", "pkts": "packet", "bbl": "barrel", "bbls": "barrel",
     "req": "request", "reqs": "request", "reb": "rebound", "ast": "assist", "stl": "steal", "bps": "basis point",
     "bp": "basis point", "ppl": "person", "pg": "page", "pp": "page", "pgs": "page",
@@ -116,7 +118,8 @@ SAME_IN_PLURAL = {
     "dozen", "rand", "bitcoin", "millimolar", "micromolar", "nanomolar", "lux", "ether", "naira", "count",
 }  # fmt: skip
 IRREGULAR = {
-    "foot": "feet", "inch": "inches", "penny": "pence", "paisa": "paise", "real": "reais", "krona": "kronor",
+    "foot": "feet", "inch": "inches", "stitch": "stitches", "penny": "pence", "paisa": "paise", "real": "reais",
+    "krona": "kronor",
     "krone": "kroner", "person": "people", "zloty": "zlotys", "koruna": "koruny",
 }  # fmt: skip
 BEFORE_THE_NOUN = ("U", "S", "British", "Japanese", "Swiss", "Canadian", "Australian", "Indian", "Chinese", "cubic",
@@ -148,7 +151,7 @@ ANY_CASE = {
 """Units of more than one letter that are also written in capitals."""
 WITH_STOP = {
     "in": "inch", "c": "cup", "T": "tablespoon", "t": "teaspoon", "ea": "each", "d": "day", "yd": "yard",
-    "ac": "acre", "ga": "gauge", "inn": "inning", "bu": "bushel", "env": "envelope", "ins": "inch",
+    "ac": "acre", "ga": "gauge", "inn": "inning", "bu": "bushel", "env": "envelope", "sh": "share", "ins": "inch",
     "cap": "capsule", "caps": "capsule", "tab": "tablet", "tabs": "tablet",
     "btl": "bottle",
 }  # fmt: skip

@@ -70,7 +70,7 @@ def test_a_hyphen_between_numbers(text: str, said: str) -> None:
         ("lap 12/58", "of"),
         ("3/4 cup", "fraction"),
         ("on 3/4 of it", "fraction"),
-        ("on 31/12", "fraction"),
+        ("on 31/12", "date"),
     ],
 )
 def test_a_stroke_between_numbers(text: str, kind: str) -> None:
