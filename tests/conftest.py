@@ -54,6 +54,8 @@ def pytest_collection() -> None:
 
 
 def pytest_collection_finish() -> None:
+    """What has been collected stays: looking through it took 0.45 s each time."""
+    gc.freeze()
     gc.enable()
 
 
@@ -79,6 +81,7 @@ def pytest_runtest_logfinish() -> None:
     if statm.exists() and resident(statm) > collected_at[0] + MOST_GROWTH_BYTES:
         gc.unfreeze()
         gc.collect()
+        gc.freeze()
         collected_at[0] = resident(statm)
 
 

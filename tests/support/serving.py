@@ -9,12 +9,15 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 from patience import LONG_S
 
 from omnitts_cli.audio.pcm import to_int16
 from omnitts_cli.server import listen, run
+from omnitts_cli.server import models as server_models
 from omnitts_cli.server.guard import Guard
 from omnitts_cli.server.models import Model, introduce, planned
 from omnitts_cli.settings.commands import Serving
@@ -103,6 +106,10 @@ async def _called(function: Callable[[], Any]) -> Any:
     return function()
 
 
+GARBAGE = SimpleNamespace(collect=lambda: 0, freeze=lambda: None, unfreeze=lambda: None)
+"""A server looks for garbage when a model comes or goes: half a second each time, among the objects of all tests."""
+
+
 @contextmanager
 def start(
     models: tuple[str, ...] = ("random:toy",),
@@ -148,16 +155,17 @@ def start(
             ready.set()
 
     thread = threading.Thread(target=target, daemon=True)
-    thread.start()
-    assert ready.wait(LONG_S)
-    try:
-        yield running
-    finally:
-        if thread.is_alive():
-            running.loop.call_soon_threadsafe(server.stop)
-        thread.join(LONG_S)
-        run.closed([*sockets, door])
-        assert not thread.is_alive(), "the server did not end"
+    with mock.patch.object(server_models, "gc", GARBAGE):
+        thread.start()
+        assert ready.wait(LONG_S)
+        try:
+            yield running
+        finally:
+            if thread.is_alive():
+                running.loop.call_soon_threadsafe(server.stop)
+            thread.join(LONG_S)
+            run.closed([*sockets, door])
+            assert not thread.is_alive(), "the server did not end"
 
 
 def samples_of_say(text: str) -> bytes:
