@@ -438,7 +438,7 @@ def parquet_rows(path: Path) -> Callable[[], Iterator[Mapping[str, Any]]]:
                 for batch in file.iter_batches(batch_size=1024):
                     for row in batch.to_pylist():
                         yield {name: plain(value) for name, value in row.items() if value is not None}
-        except (ArrowException, OSError) as error:
+        except (ArrowException, OSError, UnicodeDecodeError) as error:
             raise InputError(f"cannot read manifest {path}: {str(error).splitlines()[0][:160]}") from None
 
     return rows

@@ -208,3 +208,14 @@ def test_a_damaged_plan_is_made_again(home: Path, damage: str, what: str) -> Non
     path.write_bytes(DAMAGES[damage](data) if data else b"[")
     again = planned(name)
     assert again.rows.tobytes() == known and list(again.bad_rows()) == bad and again.count == 20
+
+
+def test_parquet_with_text_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    import pyarrow
+    from pyarrow.parquet import write_table
+
+    texts = pyarrow.array([b"Hello.", b"\xcb\xff"], pyarrow.binary()).view(pyarrow.string())
+    write_table(pyarrow.table({"text": texts}), tmp_path / "rows.parquet")
+    with pytest.raises(InputError) as raised:
+        open_manifest(str(tmp_path / "rows.parquet"), None, tmp_path, None, True)
+    assert raised.value.message
