@@ -23,11 +23,9 @@ MANY = "17 rows and more, prompts (Triton, prefetched.cu)"
 READERS = (  # a pattern of the path, the copy, its reader
     (r"talker\.fused\._lines\.layers", "talker, in the order of kernels", "talker.cu, rows_*.cu: 1 to 16 rows"),
     (r"talker\.fused\._lines\.down", "talker, `down` for one row", "talker.cu, one row"),
-    (r"talker\.fused\._variants.*lines", "talker, in the order of kernels", "talker.cu, rows_*.cu"),
     (r"predictor\.fused\._lines\.layers", "predictor, in the order of kernels", "predictor.cu: 1 to 16 rows"),
     (r"predictor\.fused\._lines\.down", "predictor, `down` for one row", "predictor.cu, one row"),
     (r"predictor\.fused\._heads", "predictor's heads, in the order of kernels", "predictor.cu: 1 to 16 rows"),
-    (r"predictor\.fused\._variants.*weights", "predictor, in the order of kernels", "predictor.cu"),
     (r"(talker|predictor)\.fused\.", "norms and buffers of persistent kernels", "talker.cu, predictor.cu"),
     (r"(talker|predictor)\.stack\.fused", "stack, in the order of a fused one", "one operation a stack"),
     (r"talker\.", "talker, as stored", MANY),
@@ -105,12 +103,17 @@ def caches() -> list[Any]:
 
 
 def copies(engine: Any) -> list[dict[str, Any]]:
-    """Rows of the table: the largest first, and the sum."""
+    """Rows of the table for an open engine: the largest first, and the sum."""
     model = engine.model
     roots = {name: getattr(model, name) for name in ("talker", "predictor", "embedder", "codec", "cloner")}
     roots |= {"prompter": engine._admission._prompter, "packed": caches(), "decoder": engine._codec._steps._decoder}
+    return rows_of(roots, engine._context.table.row.device)
+
+
+def rows_of(roots: dict[str, Any], place: Any) -> list[dict[str, Any]]:
+    """Rows of the table for what these roots lead to on a device."""
     rows: dict[tuple[str, str], dict[str, Any]] = {}
-    for path, size, dtype in held(roots, engine._context.table.row.device).values():
+    for path, size, dtype in held(roots, place).values():
         if STATE.match(path):
             continue
         known = next(((copy, reader) for pattern, copy, reader in READERS if re.match(pattern, path)), None)

@@ -177,6 +177,5 @@ def test_kernels_and_bytes_of_a_frame_with_persistent_kernels(
     count_frame(model, batch, counts)
     assert sum(counts.kernels.values()) == kernels, counts.kernels
     if batch <= 8:  # what the two kernels stream is their lines, once for each pass
-        lines = talker.fused._variants[batch == 1].lines
-        frames = predictor.fused._variants[batch].weights
-        assert (lines.nbytes + 16 * frames.lines.nbytes + frames.heads.nbytes) >> 20 == 5148
+        lines, frames = talker.fused._lines, predictor.fused._lines  # one row reads `down` elsewhere, as many bytes
+        assert (lines.layers.nbytes + 16 * frames.layers.nbytes + predictor.fused._heads.nbytes) >> 20 == 5148

@@ -11,7 +11,6 @@ from hopper import NEEDS_HOPPER, relative_error, rotations
 from torch import Tensor
 
 from omnitts_cli.kernels import plain
-from omnitts_cli.kernels.cuda.layout import PROGRAMS
 from omnitts_cli.kernels.cuda.rows import TILED_ROWS
 from omnitts_cli.kernels.ops import LayerWeights, PredictorParts
 
@@ -210,10 +209,3 @@ def test_captured_is_eager(blocks: int) -> None:
             graph.replay()
         torch.cuda.synchronize()
         assert all(torch.equal(a, b) for a, b in zip(captured, eager, strict=True)), count
-
-
-def test_lines_are_those_of_eight_rows() -> None:
-    """No weights of their own: 128 lines a layer, in memory once."""
-    made = talker(1)[0]
-    assert made._many._layers.lines is made._variants[False].lines
-    assert made._many._layers.lines.shape[:2] == (LAYERS, PROGRAMS)
