@@ -176,7 +176,7 @@ def apart_loop(
     ended = max((result.wanted for result in run.results), default=began)
     if ended <= began:
         raise UsageError(
-            f"too few requests for {level} that do not begin together",
+            f"--arrivals apart needs more requests for -c {level}",
             hint=f"-n {LEAST_ROUNDS * level}   or   a longer --duration",
         )
     arrived = [(at, samples / one.meter.sample_rate) for one in run.results for at, samples in one.meter.arrivals]

@@ -42,7 +42,8 @@ class Quality:
 
     def lines(self) -> list[str]:
         """For people."""
-        about = f"{self.model} in 8 bits against float32: {self.sentences} sentences, {self.frames} frames"
+        spoken = f"{self.sentences} sentence{'s' * (self.sentences != 1)}, {self.frames} frames"
+        about = f"{self.model} in 8 bits against float32: {spoken}"
         return [
             about,
             *(

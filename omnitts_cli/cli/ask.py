@@ -111,11 +111,11 @@ def refuse_llm(llm: str | None, question: Question) -> None:
         return
     if not llm.startswith(("hf:", "http://", "https://")) or llm == "hf:":
         raise UsageError(
-            f"--llm {llm[:80]} is not a chat model",
+            f"--llm takes hf:ORG/REPO or the address of a server, not '{llm[:80]}'",
             hint="--llm hf:Qwen/Qwen3-0.6B   or   --llm http://127.0.0.1:11434/v1",
         )
     if question.audio:
-        raise UsageError("--audio is not for --llm, which takes text only", hint="leave one of them out")
+        raise UsageError("--audio cannot be used with --llm, which takes text only", hint="leave one of them out")
 
 
 def rate_of(thinks: Thinks, spoken: Spoken) -> int:

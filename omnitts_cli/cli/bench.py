@@ -91,7 +91,10 @@ def bench_ask(
 ) -> None:
     """Measures answers of fixed lengths, a level of users after another."""
     if subject != ["ask"]:
-        raise UsageError(f"unexpected: {' '.join(subject)}", hint="omnitts bench --help   or   omnitts bench ask")
+        raise UsageError(
+            f"unexpected: {' '.join(subject)}",
+            hint="omnitts bench --help   or   omnitts bench ask   or   omnitts bench --quality",
+        )
     kept = {Load: {"concurrency", "requests", "seed"}, What: {"model"}, Answer: {"save"}}
     refuse_others("bench ask", kept, load, what, server, answer)
     if answer.save is not None:
@@ -187,7 +190,9 @@ def refuse_apart(load: Load) -> None:
         raise UsageError("--arrivals apart has no effect with --rate", hint="-c 64 --arrivals apart")
     most = LEAST_ROUNDS * max(load.concurrency or Shape.levels)
     if load.requests is not None and load.requests < most:
-        raise UsageError(f"--arrivals apart needs {LEAST_ROUNDS} requests for each in flight", hint=f"-n {most}")
+        raise UsageError(
+            f"--arrivals apart needs at least {LEAST_ROUNDS} times as many requests as -c", hint=f"-n {most}"
+        )
 
 
 def refuse_references(what: What) -> None:

@@ -250,8 +250,13 @@ SPEECH = (
         omnitts serve --print-unit user > ~/.config/systemd/user/omnitts.service
         """,
         (
-            Option("print_unit", "--print-unit", "Print a file of systemd instead.", "user|socket|system"),
-            Option("print_compose", "--print-compose", "Print compose.yaml, for containers, instead."),
+            Option(
+                "print_unit",
+                "--print-unit",
+                "Print a systemd unit and exit. Other options are not in it.",
+                "user|socket|system",
+            ),
+            Option("print_compose", "--print-compose", "Print compose.yaml, for containers, and exit."),
         ),
         {
             "serving": "commands:Serving",
@@ -596,7 +601,7 @@ HELP = (
         omnitts help --man ~/.local/share/man
         """,
         (
-            Option("man", "--man", "Write manual pages for man into this folder.", "DIR"),
+            Option("man", "--man", "Write a manual page of every command and topic into this folder.", "DIR"),
             Argument(
                 "words", "[TOPIC|COMMAND]", "A page, or a command.", many=True, required=False, complete="topic_names"
             ),

@@ -67,6 +67,7 @@ WORDS_MEANT = {
     "download": "omnitts models pull NAME",
     "pull": "omnitts models pull NAME",
     "benchmark": "omnitts bench",
+    "man": "omnitts help --man ~/.local/share/man",
 }
 """Words typed instead of a command, and the command that was meant."""
 

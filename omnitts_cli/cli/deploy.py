@@ -18,11 +18,11 @@ SPECIAL = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "%": "%%", "$": "$$"}
 
 
 def show(unit: str | None, compose: bool) -> None:
-    """Prints a file of systemd, or compose.yaml."""
+    """Prints a systemd unit, or compose.yaml."""
     if unit is not None and compose:
         raise UsageError("use one of --print-unit and --print-compose", hint="leave one of them out")
     if unit is not None and unit not in UNITS:
-        raise UsageError(f"--print-unit {unit} is not a file of systemd", hint=f"one of: {', '.join(UNITS)}")
+        raise UsageError(f"--print-unit '{unit}' is not one of {', '.join(UNITS)}", hint="--print-unit user")
     name = COMPOSE if unit is None else UNITS[unit]
     text = (FILES / name).read_text("utf-8").replace(PROGRAM, program())
     console.result(text.rstrip("\n"))

@@ -36,6 +36,8 @@ STYLES = {
 
 def help(words: list[str] | None, man: str | None = None) -> None:
     """A page, or the list of topics. What a command takes is shown by its --help."""
+    if man is not None and words:
+        raise UsageError(f"--man writes all pages, not only '{' '.join(words)}'", hint=f"omnitts help --man {man}")
     if man is not None:
         manual(man)
     elif not words:

@@ -199,7 +199,7 @@ class Thinks:
     llm: Annotated[
         str | None,
         for_voice(
-            "--llm", TEXT, "Another chat model that answers.",
+            "--llm", TEXT, "Chat model that answers in place of omni; URL: of a server with OpenAI's chat API.",
             "hf:ORG/REPO|URL", main=True,
         ),
     ] = None  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Annotated
 
@@ -30,6 +30,7 @@ SLOWEST_WPM, FASTEST_WPM = USUAL_WPM // 2, 2 * USUAL_WPM
 LANGUAGE = one_of("auto", "detect", *LANGUAGES, aliases=dict(zip(LANGUAGES.values(), LANGUAGES, strict=True)))
 AS_MARKDOWN = "pandoc -t markdown FILE | omnitts say --input-format md"
 NO_TEXT = {**dict.fromkeys(("docx", "doc", "odt", "rtf"), AS_MARKDOWN), "pdf": "pdftotext FILE - | omnitts say"}
+KILOBITS = replace(whole(8, 320), meant={f"{rate}k": f"--bitrate {rate}" for rate in range(8, 321)})
 INPUT_FORMATS = ("auto", "text", "md", "html", "ssml", "srt", "epub", "article")
 
 for_text = partial(Setting, group="text")
@@ -365,7 +366,7 @@ class Output:
     bitrate: Annotated[
         int | None,
         for_output(
-            "--bitrate", whole(8, 320), "Kilobits a second of mp3, opus and m4a.", "N", shown="usual for speech",
+            "--bitrate", KILOBITS, "Kilobits a second of mp3, opus and m4a.", "N", shown="usual for speech",
             preset=True, project=True,
         ),
     ] = None  # fmt: skip

@@ -48,7 +48,8 @@ class LocalChat:
             self.model = model.to(self._device).eval()
         except (OSError, ValueError, ImportError, KeyError) as error:
             cause = str(error).strip().split("\n")[0][:300]
-            raise ModelError(f"cannot open chat model '{self.name}'", cause=cause, hint=EXAMPLE) from None
+            hint = f"{'leave --offline out' if settings.offline else EXAMPLE}   or   --llm hf:FOLDER"
+            raise ModelError(f"cannot open chat model '{self.name}'", cause=cause, hint=hint) from None
         if not getattr(self.tokenizer, "chat_template", None):
             raise ModelError(
                 f"model '{self.name}' has no chat template, so it cannot answer questions",

@@ -33,9 +33,9 @@ class HubRecogniser:
             self._recognise = opened(place, device, given)
         except (OSError, ValueError, ImportError, KeyError) as error:
             cause = str(error).strip().split("\n")[0][:300]
-            raise ModelError(
-                f"cannot load the speech recogniser '{name}'", cause=cause, hint="--asr-model hf:openai/whisper-base"
-            ) from None
+            other = "leave --offline out" if offline else "--asr-model hf:openai/whisper-base"
+            hint = f"{other}   or   --asr-model hf:FOLDER"
+            raise ModelError(f"cannot load the speech recogniser '{name}'", cause=cause, hint=hint) from None
         self._lock = threading.Lock()
 
     def words(self, sound: np.ndarray, language: str | None = None) -> str:
