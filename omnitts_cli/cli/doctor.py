@@ -299,8 +299,8 @@ def released_models(device: Any) -> Check:
     threads, read_gib = f"{speed.threads} thread{'s' * (speed.threads != 1)}", speed.gb_per_s * 1e9 / 2**30
     few, many = bits.together
     words = f"in 8 bits, {each} ({threads} read {read_gib:.0f} GiB/s from memory)"
-    words += f"; {few} to {many} sentences of a text are made together"
     words += ", slowed by other programs" * is_busy(speed.threads)
+    words += f"; {few} to {many} sentences of a text are made together"
     numbers: dict[str, Any] = {
         "read_gib_per_s": round(read_gib, 1),
         "threads": speed.threads,
@@ -325,7 +325,7 @@ def answers(device: Any) -> Check:
     words = f"omnitts ask needs {readable_size(needed)} for its model"
     fits = f"{count} conversation{'s' * (count != 1)} of {POSITIONS} tokens fit beside it"
     numbers = {"ask_model_gib": round(needed / 2**30, 1), "ask_conversations": count}
-    fits = fits if count else "does not fit (speech does not need it)"
+    fits = fits if count else "does not fit; speech does not need it, and omnitts ask --llm takes a smaller one"
     return Check(f"answers on {device.name}", "ok" if count else "skip", f"{words}; {fits}", numbers=numbers)
 
 
