@@ -31,9 +31,9 @@ from omnitts_cli.weights.find import TINY
 EXACT = EngineSettings(dtype="q8", exact=True)
 FRAMES, EMULATED, LONGER = 3, 10, 40
 DIGESTS = {
-    EMULATED: "5db6ad93bd455610cbc7f3fc7d7a4836d18e7eb3189fd25c47bcab0779ec5473",
-    FRAMES: "3d5d51fe6e31fbff15361b59a332afc5583a91ff875a9529cf456f3a2c5793a9",
-    LONGER: "395503b7361b65d3e5f35ae40225544ca56d8ba1ca56b43eb21b994618e8c996",
+    EMULATED: "8df81e76bd61c6fe594777552c5bb1c9cee73bba872acb2ff1e3847096938fb3",
+    FRAMES: "c7d74de5c9f7d7b44ed7cc77dbbc6aa7b1c8a5e92cc969ad88df078955e2957b",
+    LONGER: "a6a907a4694772422deef298f3922b2d5779eef78a4db177aafe55f1bac32b8a",
 }
 """SHA-256 of the codes of three sentences of `tiny`, by the most frames of each."""
 
