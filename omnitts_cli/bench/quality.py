@@ -14,8 +14,10 @@ from typing import Any
 from omnitts_cli.audio.chunk import Clip
 from omnitts_cli.bench import workload
 from omnitts_cli.errors import Notice, UsageError
+from omnitts_cli.models.forced import divergence, forced
 from omnitts_cli.request import Failed, Request
 from omnitts_cli.settings.engine import EngineSettings
+from omnitts_cli.speech import load
 from omnitts_cli.voices import Designed, Named, Voice
 
 FRAMES = 40  # of a sentence
@@ -88,9 +90,6 @@ def measured(
 ) -> Quality:
     """Loads the model twice, in float32 and in 8 bits, one after the other. `machine`: fields of EngineSettings."""
     import torch
-
-    from omnitts_cli.models.forced import divergence, forced
-    from omnitts_cli.speech import load
 
     known = {**machine, "device": "cpu", "exact": False}
     full, eight = ({**known, "dtype": dtype} for dtype in ("fp32", "q8"))

@@ -21,6 +21,9 @@ from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.settings.table import Machine, Messages, Network, Speech
 from omnitts_cli.speech.assistant import Answers, Conversation, conversation, listen, load_assistant
 from omnitts_cli.speech.chat_file import ChatFile
+from omnitts_cli.speech.chat_local import LocalChat
+from omnitts_cli.speech.chat_model import ChatAssistant, ChatModel
+from omnitts_cli.speech.chat_server import ChatServer
 from omnitts_cli.speech.reply import Answer, Reply
 from omnitts_cli.terminal import signals
 from omnitts_cli.terminal.console import console
@@ -267,18 +270,12 @@ def opened_llm(
     messages: Messages,
 ) -> Iterator[Answers]:
     """The chat model of --llm. If there is a place for sound, the model of -m speaks for it."""
-    from omnitts_cli.speech.chat_model import ChatAssistant, ChatModel
-
     llm, speech = str(thinks.llm), Speech(model=thinks.model, voice=spoken.voice)
     model: ChatModel
     if llm.startswith("hf:"):
-        from omnitts_cli.speech.chat_local import LocalChat
-
         console.detail(f"loading {llm}; what is not on this machine is downloaded first")
         model = LocalChat(llm, context=question.context, **settings_for(machine, network))
     else:
-        from omnitts_cli.speech.chat_server import ChatServer
-
         model = ChatServer(llm, offline=network.offline)
     with ExitStack() as closing:
         tts = closing.enter_context(open_for(speech, machine, network, messages)) if stage is not None else None

@@ -187,7 +187,6 @@ SPEECH = (
         git diff | omnitts ask "What changed?"
         omnitts ask --audio question.wav
         omnitts ask --chat talk.jsonl "And at night?"
-        omnitts ask --lines < questions.txt
         omnitts ask --llm hf:Qwen/Qwen3-0.6B "Why is the sky blue?" --play
         omnitts ask                                a conversation, at a terminal
         """,
@@ -462,7 +461,6 @@ CHECKS = (
         omnitts bench --rate 10 --duration 60      open loop
         omnitts bench --url http://localhost:8000  a server with OpenAI's API
         omnitts bench ask -c 1,32                  answers in text
-        omnitts bench ask --spoken                 answers in text and speech
         omnitts bench --quality -m 0.6b            what 8 bits change in a model
         """,
         (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from omnitts_cli import child
@@ -31,8 +30,10 @@ def show(unit: str | None, compose: bool) -> None:
 
 def program() -> str:
     """The command that starts this program, for ExecStart."""
-    script = Path(sys.executable).parent / "omnitts"
-    words = [str(script)] if script.is_file() else child.command("omnitts_cli.__main__")
+    words = child.command("omnitts_cli.__main__")
+    script = Path(words[0]).with_name("omnitts")
+    if script.is_file():
+        words = [str(script)]
     return " ".join(quoted(word) for word in words)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from omnitts_cli.audio import pyav
 from omnitts_cli.audio.speaker import open_speaker
 from omnitts_cli.cli.job import settings_for
 from omnitts_cli.cli.voices import speakers
@@ -153,8 +154,6 @@ def sound_output() -> Check:
 
 def ffmpeg() -> Check:
     import shutil
-
-    from omnitts_cli.audio import pyav
 
     path = "PyAV" if pyav.present() else shutil.which("ffmpeg")
     return Check("ffmpeg", "ok", path or "not installed, nor is PyAV (one is needed for m4a, m4b, aac and video clips)")

@@ -252,7 +252,7 @@ class Load:
         for_load(
             "--arrivals",
             one_of("together", "apart"),
-            "With -c: requests begin together, or apart, as users do.",
+            "Whether users begin together.",
             needs=("--frames",),
             main=True,
         ),
@@ -294,7 +294,7 @@ class What:
 
     model: Annotated[str | None, setting_of(Speech, "model")] = None
     mode: Annotated[
-        str | None, for_load("--mode", one_of(*MODES), "Kind of request.", shown="the first one supported", main=True)
+        str | None, for_load("--mode", one_of(*MODES), "Kind of request.", shown="the first one supported")
     ] = None
     voice: Annotated[str | None, for_load("-v --voice", TEXT, "Voice of the model.", "NAME", shown="the first")] = None
     style: Annotated[str | None, setting_of(Speech, "style")] = None
@@ -317,7 +317,7 @@ class What:
             former="lang",
         ),
     ] = "auto"
-    texts: Annotated[str | None, for_load("--texts", TEXT, "File with one text per line.", "FILE", main=True)] = None
+    texts: Annotated[str | None, for_load("--texts", TEXT, "File with one text per line.", "FILE")] = None
     length: Annotated[
         str, for_load("--length", one_of("short", "medium", "long", "mix"), "Length of the built-in texts.")
     ] = "mix"
@@ -327,7 +327,6 @@ class What:
             "--vs",
             one_of("eager", "cpu", "nobuckets", "engine"),
             "Also measure, in turn, a variant of the engine; with --url: the engine here.",
-            main=True,
         ),
     ] = None
 
@@ -375,9 +374,7 @@ class Answer:
         str | None,
         for_report("--compare", TEXT, "Compare with a saved report; exit code 9 if worse.", "OLD", main=True),
     ] = None
-    tolerance: Annotated[
-        float, for_report("--tolerance", number(0, 1000), "Tolerance of --compare.", "PERCENT", main=True)
-    ] = 5.0
+    tolerance: Annotated[float, for_report("--tolerance", number(0, 1000), "Tolerance of --compare.", "PERCENT")] = 5.0
     report_format: Annotated[
         str, for_report("--format", one_of("table", "md", "csv", "json"), "Format of the report.", main=True)
     ] = "table"

@@ -6,14 +6,13 @@ import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from omnitts_cli.errors import DeviceError, InputError, ModelError, UsageError
+from omnitts_cli.models.thinker import Message
 from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.speech.chat_model import Wish, Written, most_tokens
-
-if TYPE_CHECKING:
-    from omnitts_cli.models.thinker import Message
+from omnitts_cli.speech.load import DTYPES, device_for
 
 PREFIX = "hf:"
 EXAMPLE = "--llm hf:Qwen/Qwen3-0.6B"
@@ -29,8 +28,6 @@ class LocalChat:
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer
         from transformers.utils import logging
-
-        from omnitts_cli.speech.load import DTYPES, device_for
 
         logging.set_verbosity_error()
         logging.disable_progress_bar()

@@ -11,11 +11,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 
 from omnitts_cli.errors import UsageError
+from omnitts_cli.models.thinker import Message
 from omnitts_cli.settings.table import Speech, TextIn
 from omnitts_cli.speech.assistant import MOST_TOKENS, Conversation, conversation
 from omnitts_cli.speech.clip import Clip, join
@@ -24,9 +25,6 @@ from omnitts_cli.speech.reply import NO_SAMPLES, Answer, Event, Reply
 from omnitts_cli.speech.script import Fed
 from omnitts_cli.speech.tts import TTS
 from omnitts_cli.speech.voices import VoiceLike, voice_for
-
-if TYPE_CHECKING:
-    from omnitts_cli.models.thinker import Message
 
 SPOKEN_STYLE = (
     "Your answer will be read aloud. Use a few short sentences of plain words, without lists, headings, tables, code, "

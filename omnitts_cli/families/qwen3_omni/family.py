@@ -39,10 +39,10 @@ class Parts:
     """A model in pieces, all of them in the same files. The thinker stays there."""
 
     language: Part
-    codec: Part
+    decoder: Part
 
     def all(self) -> list[Part]:
-        return [self.language, self.codec]
+        return [self.language, self.decoder]
 
 
 def parts(config: Config, ops: Ops = plain.OPS) -> Parts:
@@ -67,7 +67,7 @@ def assemble(
     ops: Ops = plain.OPS,
 ) -> SpeechModel:
     """Filled parts -> the model that the engine runs."""
-    language, codec = parts.language.module, parts.codec.module
+    language, codec = parts.language.module, parts.decoder.module
     assert isinstance(language, Language) and isinstance(codec, Code2Wav)
     for part in parts.all():
         part.module.eval().requires_grad_(False)

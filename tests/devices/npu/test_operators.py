@@ -213,11 +213,11 @@ def test_which_operations_stay_plain(ours: ModuleType) -> None:
         "codec",
         "eight",
         "exact",
-        "floats",
         "fuse_stack",
         "fuse_frame",
         "fuse_step",
         "fuse_predictor",
+        "fuse_text",
         "long",
         "scores",
     }

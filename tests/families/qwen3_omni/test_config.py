@@ -40,7 +40,7 @@ def test_the_released_sizes() -> None:
     assert round(layers / 1e6, 1) == 3164.1
     # the predictor of the release, with its fifteen tables, which are the frame embedder's here
     assert round((count(predictor) + 15 * 2048 * 1024) / 1e6, 1) == 141.6
-    assert round(count(pieces.codec.module) / 1e6, 1) == 216.0
+    assert round(count(pieces.decoder.module) / 1e6, 1) == 216.0
     assert count(pieces.language.module.text) - 152_064 * 2048 == 2048 * 2048 + 2048 + 2048 * 1024 + 1024
 
 
