@@ -82,7 +82,9 @@ PER = {
     "share": "share", "token": "token", "call": "call", "request": "request", "box": "box", "bag": "bag", "can": "can",
     "pack": "pack", "trip": "trip", "class": "class", "session": "session", "visit": "visit", "car": "car",
     "ticket": "ticket", "room": "room", "grp": "group", "team": "team", "game": "game", "side": "side",
-    "group": "group",
+    "group": "group", "customer": "customer", "household": "household", "guest": "guest", "order": "order",
+    "adult": "adult", "family": "family", "patient": "patient", "employee": "employee", "member": "member",
+    "vehicle": "vehicle", "dose": "dose", "match": "match", "account": "account", "device": "device",
     "barrel": "barrel", "pound": "pound", "ounce": "ounce", "mile": "mile", "wk": "week", "yr": "year",
 }  # fmt: skip
 
