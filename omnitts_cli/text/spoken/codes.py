@@ -182,7 +182,8 @@ RULES: tuple[Rule, ...] = (
          r"(?!\d|\.\d)", version, "."),
     Rule("a", r"(?<=\d{4} )x ?(?P<figure>\d{1,6})\b|(?<=\d{4})x(?P<figure2>\d{1,6})\b", extension,
          words=("x",)),
-    Rule("a", r"(?<![\w*=+(-])x(?P<figure>[1-9]\d{2,4})(?P<figure2>)(?![\w.=*+^/)-])", extension_alone, words=("x",)),
+    Rule("a", r"(?<![\w*=+(-])x(?!(?:264|265|448|509|25519)\b)(?P<figure>[1-9]\d{2,4})(?P<figure2>)"
+         r"(?![\w=*+^/)-]|\.\w)", extension_alone, words=("x",)),
     Rule("a", r"(?<=\b)(?P<name>[A-Z]{3,4})-(?P<year>(?:19|20)\d\d)-(?P<figure>\d{1,7})\b", case),
     Rule("a", r"\b(?P<line>[A-Z]{2})(?P<figure>[1-9]\d{2,3})\b|\b(?P<one>[A-Z])(?P<model>[1-9]\d\d)(?=neo\b|\b)",
          flight),

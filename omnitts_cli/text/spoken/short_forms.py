@@ -153,7 +153,7 @@ BESIDE: dict[str, tuple[tuple[str, str, str], ...]] = {
            ("County", r"\b(?:in|for|of|near|from) [A-Z][a-z]+ ", r"[,;]|\s*\Z")),
     "exp": (("expenses", "", r" [$€£]"),),
     "bal": (("balance", "", " (?:fwd|due|as|is|of)"),),
-    "inc": (("including", r"\d ", ""),),
+    "inc": (("including", r"\d ", " (?:[a-z]|VAT|GST|P&P)"),),
     "conf": (("confirmation", "", r" #?[A-Z]{0,3}\d"),),
     "dist": (("district", "", " (?:Ct|Court|Atty|Mgr|Judge)"),),
     "sig": (("signature", "", r" (?:req|needed|on file)"),),
