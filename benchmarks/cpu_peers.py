@@ -17,9 +17,9 @@ speaks; `one`, a sentence of --frames; `long`, eight sentences of half as many f
 `tiny`, three words with the embedded voice.
 
 A row has the wall and processor time of the whole process, its peak memory, and the RTF: wall time over the length of
-the sound, for `one` and `long` without the time and the sound of `start`. Where a program cannot be told how many
-frames to make, its RTF is that of another length. The machine's GB/s and its load are measured before and after; a load
-above 0.3 is said.
+the sound, for `one` and `long` without the time and the sound of `start`. If a program has no option
+for the number of frames, its RTF is for the length that it chose. The machine's GB/s and its load are measured before
+and after; a load above 0.3 is reported.
 """
 
 from __future__ import annotations

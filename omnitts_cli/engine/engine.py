@@ -65,7 +65,7 @@ class Engine:
         self._admitted: list[Record] = []  # those with a slot, in the order in which they got it
         self.admitted: dict[str, float] = {}  # their names -> since when
         self._free = list(range(plan.slots - 1, -1, -1))
-        self._left: deque[int] = deque()  # when slots became free that nobody has followed into, in frames
+        self._left: deque[int] = deque()  # frames at which slots became free; a request that follows drops one
         self._gathered = 0  # turns for which newcomers have waited for each other
         self._reports: deque[tuple[Fetch, list[Record]]] = deque()
         self._news: list[News] = []

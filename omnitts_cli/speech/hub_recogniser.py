@@ -39,7 +39,7 @@ class HubRecogniser:
         self._lock = threading.Lock()
 
     def words(self, sound: np.ndarray, language: str | None = None) -> str:
-        """The words of mono float32 at 16 kHz. `language` is for models that are told it."""
+        """The words of mono float32 at 16 kHz. `language` is for models that need to know it."""
         more: dict[str, Any] = {"chunk_length_s": LONGEST_S} if sound.size > LONGEST_S * HEARD_AT else {}
         if language is not None and hasattr(self._recognise.model.generation_config, "lang_to_id"):
             more["generate_kwargs"] = {"language": language}

@@ -14,7 +14,7 @@ def test_template_words_are_one_token(tokens: Tokens) -> None:
 
 
 def test_files_are_read_back_and_by_transformers(tokens: Tokens, tmp_path: Path) -> None:
-    from transformers import AutoTokenizer  # takes seconds, which whoever collects the tests need not wait
+    from transformers import AutoTokenizer  # takes seconds, so not while tests are collected
 
     tokens.write(tmp_path)
     assert Tokens.read(tmp_path) == tokens
