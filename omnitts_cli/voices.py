@@ -5,7 +5,10 @@ Cloning and design are ways to get a voice, not modes of the engine: only `famil
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -37,3 +40,30 @@ class Designed:
 
 
 Voice = Named | Cloned | Designed
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """What an adapter adds to a linear layer: scale * b @ a."""
+
+    a: np.ndarray  # [rank, inputs] float32
+    b: np.ndarray  # [outputs, rank] float32
+    scale: float
+
+
+@dataclass(frozen=True, eq=False)
+class Adapter:
+    """What tuning has learned: a pair for each linear layer, by its name in the checkpoint, without ".weight"."""
+
+    pairs: Mapping[str, Pair]
+
+    @cached_property
+    def sha256(self) -> str:
+        """Of all its numbers: adapters with equal sums are the same."""
+        total = hashlib.sha256()
+        for name in sorted(self.pairs):
+            pair = self.pairs[name]
+            total.update(f"{name} {pair.scale!r} {pair.a.shape} {pair.b.shape}".encode())
+            total.update(np.ascontiguousarray(pair.a, np.float32).tobytes())
+            total.update(np.ascontiguousarray(pair.b, np.float32).tobytes())
+        return total.hexdigest()

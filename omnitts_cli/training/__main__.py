@@ -16,7 +16,6 @@ from omnitts_cli.errors import OmniError
 from omnitts_cli.training import compare, evaluate, recipe, texts
 from omnitts_cli.training.codec_stage import CodecStage, train_codec
 from omnitts_cli.training.export import export, export_codec
-from omnitts_cli.training.journal import Journal
 from omnitts_cli.training.judge import PARTS, judge, judge_texts
 from omnitts_cli.training.listeners import Installed
 from omnitts_cli.training.picture import draw
@@ -32,6 +31,7 @@ from omnitts_cli.training.teacher_files import teacher_files
 from omnitts_cli.training.team import Team
 from omnitts_cli.training.texts import Line
 from omnitts_cli.training.tokens import Tokens
+from omnitts_cli.tune.journal import Journal
 
 STAGES = ("teacher", "texts", "speak", "codec", "polish", "speech", "export", "rows", "judge", "picture")
 APART = ("compare",)  # not part of `all`

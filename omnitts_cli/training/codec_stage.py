@@ -10,11 +10,8 @@ from torch import Tensor, nn
 
 from omnitts_cli.devices.device import Device
 from omnitts_cli.models.codec_decoder import CodecDecoder
-from omnitts_cli.training import checkpoints
 from omnitts_cli.training.channels_last import channels_last, from_silence, in_float32
 from omnitts_cli.training.joined import JoinedWeights
-from omnitts_cli.training.journal import Budget, Journal, falling_rate
-from omnitts_cli.training.learning import Capture, half, half_type, optimiser
 from omnitts_cli.training.low_wave import DOWN as LOW_DOWN
 from omnitts_cli.training.low_wave import LowWaves, out_of_phase
 from omnitts_cli.training.mel_distance import MelDistance
@@ -26,6 +23,9 @@ from omnitts_cli.training.shapes import Codec, build_codec
 from omnitts_cli.training.stage_results import STEM, exported_codec, finished_codec
 from omnitts_cli.training.teacher import PHONES, PHONES_PER_FRAME, SAMPLE_RATE
 from omnitts_cli.training.team import Team
+from omnitts_cli.tune import checkpoints
+from omnitts_cli.tune.journal import Budget, Journal, falling_rate
+from omnitts_cli.tune.learning import Capture, half, half_type, optimiser
 
 LOOK_EVERY = 50  # steps between checks of the time budget
 WRITE_EVERY = 500  # steps between two lines of the journal

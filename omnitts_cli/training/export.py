@@ -10,16 +10,17 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from omnitts_cli.families.common.parts import books
+from omnitts_cli.families.common.parts import books, joined_rows
 from omnitts_cli.families.qwen3_tts.cloner import encoder_names
 from omnitts_cli.families.qwen3_tts.family import decoder_names
 from omnitts_cli.models.sources import Derived, Join, Names, One, Stack
-from omnitts_cli.training import checkpoints, files, speech_stage
+from omnitts_cli.training import files, speech_stage
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.speaker_heads import stretch
 from omnitts_cli.training.speech import Speech
 from omnitts_cli.training.stage_results import CODEC_FOLDER, exported_codec, language_names, trained_codec
 from omnitts_cli.training.tokens import Tokens
+from omnitts_cli.tune import checkpoints
 
 
 def export(recipe: Recipe, work: Path, tokens: Tokens, folder: Path, decoder: Path | None = None) -> None:
@@ -73,7 +74,7 @@ def stored(module: nn.Module, names: Names) -> dict[str, Tensor]:
             case One(theirs):
                 tensors[theirs] = value
             case Join(theirs):
-                tensors |= dict(zip(theirs, _apart(name, value, len(theirs), ours), strict=True))
+                tensors |= dict(zip(theirs, value.split(joined_rows(name, len(theirs), ours)), strict=True))
             case Stack(theirs):
                 tensors |= dict(zip(theirs, value.unbind(0), strict=True))
             case Derived(theirs, compute) if compute is books:
@@ -83,12 +84,3 @@ def stored(module: nn.Module, names: Names) -> dict[str, Tensor]:
             case Derived(theirs, _):  # a matrix that is stored as a convolution of width one
                 tensors[theirs[0]] = value[..., None]
     return tensors
-
-
-def _apart(name: str, value: Tensor, count: int, ours: dict[str, Tensor]) -> tuple[Tensor, ...]:
-    """Splits a joined matrix: queries have the width of the attention output, keys and values share the rest."""
-    if count == 3:
-        queries = ours[name.replace("qkv", "out")].shape[1]
-        rest = (value.shape[0] - queries) // 2
-        return value.split([queries, rest, rest])
-    return value.chunk(count)

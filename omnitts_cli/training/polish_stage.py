@@ -17,14 +17,11 @@ from torch import Tensor, nn
 
 from omnitts_cli.devices.device import Device
 from omnitts_cli.models.codec_decoder import CodecDecoder
-from omnitts_cli.training import checkpoints
 from omnitts_cli.training.bending import bent, curve, half_periods, mean_pitch, walk
 from omnitts_cli.training.channels_last import evened
 from omnitts_cli.training.codec_stage import PITCHES_PER_FRAME, CodecStage
 from omnitts_cli.training.discriminators import Discriminators, discriminator_loss, generator_losses
 from omnitts_cli.training.joined import JoinedWeights
-from omnitts_cli.training.journal import Journal
-from omnitts_cli.training.learning import Capture, half, half_type, optimiser
 from omnitts_cli.training.low_wave import out_of_phase
 from omnitts_cli.training.perceptual_loss import DISTANCES, MISHEARD, PerceptualLoss
 from omnitts_cli.training.periodicity import pitches
@@ -33,6 +30,9 @@ from omnitts_cli.training.recipe import Polish, Recipe
 from omnitts_cli.training.stage_results import STEM
 from omnitts_cli.training.teacher import SAMPLE_RATE
 from omnitts_cli.training.team import Team
+from omnitts_cli.tune import checkpoints
+from omnitts_cli.tune.journal import Journal
+from omnitts_cli.tune.learning import Capture, half, half_type, optimiser
 
 BAND, TAPS = 8000.0, 63
 """Hz, and samples of the filter. Words need nothing above the band; there the decoder could hide information for the

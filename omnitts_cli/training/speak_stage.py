@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from omnitts_cli.training.journal import Journal
 from omnitts_cli.training.pool import FOLDER, UNNAMED, Utterance, write_shard
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.teacher import SAMPLE_RATE, SAMPLES_PER_FRAME, Spoken, Teacher, TeacherVoice
 from omnitts_cli.training.texts import Line
 from omnitts_cli.training.unnamed_speakers import random_speaker
+from omnitts_cli.tune.journal import Journal
 
 SHORT = 40  # phonemes
 Asked = tuple[int, int, int, TeacherVoice]  # text, voice, unnamed speaker, the teacher's voice

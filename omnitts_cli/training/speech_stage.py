@@ -14,12 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from omnitts_cli.devices.device import Device
-from omnitts_cli.training import checkpoints
 from omnitts_cli.training.batches import Batch, draw, draw_mixed
 from omnitts_cli.training.dataset import Dataset, UtteranceTable
 from omnitts_cli.training.ids import TextIds, codec_ids
-from omnitts_cli.training.journal import Budget, Journal, falling_rate
-from omnitts_cli.training.learning import half, optimiser
 from omnitts_cli.training.pool import ShardReader
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.speaker_heads import SpeakerHeads, stretch
@@ -36,6 +33,9 @@ from omnitts_cli.training.teacher import PHONES, PHONES_PER_FRAME
 from omnitts_cli.training.team import Team, joined_gradients
 from omnitts_cli.training.tokens import Tokens
 from omnitts_cli.training.validation_losses import unnamed_speaker_losses
+from omnitts_cli.tune import checkpoints
+from omnitts_cli.tune.journal import Budget, Journal, falling_rate
+from omnitts_cli.tune.learning import half, optimiser
 
 STEM = "speech"
 LOOK_EVERY = 20  # steps between checks of the time budget

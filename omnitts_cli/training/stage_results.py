@@ -22,13 +22,13 @@ from omnitts_cli.families.common.parts import (
 from omnitts_cli.families.qwen3_tts.cloner import encoder_names, speaker_names
 from omnitts_cli.families.qwen3_tts.family import decoder_names
 from omnitts_cli.models.sources import Names
-from omnitts_cli.training import checkpoints
 from omnitts_cli.training.growth import grown
 from omnitts_cli.training.quantise import LearningQuantiser
 from omnitts_cli.training.recipe import Recipe, SpeechSizes
 from omnitts_cli.training.shapes import Codec, build_codec
 from omnitts_cli.training.speech import Speech
 from omnitts_cli.training.tokens import Tokens
+from omnitts_cli.tune import checkpoints
 from omnitts_cli.weights.checkpoint import Checkpoint
 from omnitts_cli.weights.load import fill
 

@@ -19,7 +19,7 @@ from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.errors import OmniError
 from omnitts_cli.request import Request
 from omnitts_cli.speech.load import open_engine
-from omnitts_cli.training import checkpoints, codec_stage, perceptual_loss, speech_stage
+from omnitts_cli.training import codec_stage, perceptual_loss, speech_stage
 from omnitts_cli.training.__main__ import STAGES, Rebuild, main
 from omnitts_cli.training.picture import draw
 from omnitts_cli.training.recipe import Recipe
@@ -27,6 +27,7 @@ from omnitts_cli.training.stage_results import exported_speech
 from omnitts_cli.training.team import Team
 from omnitts_cli.training.texts import Line, write
 from omnitts_cli.training.tokens import Tokens
+from omnitts_cli.tune import checkpoints
 from omnitts_cli.voices import Cloned, Designed, Named
 
 soundfile = pytest.importorskip("soundfile")

@@ -14,11 +14,11 @@ from training_kit import pool_of, two_members
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.training.codec_stage import CodecStage, Loop, train_codec
 from omnitts_cli.training.export import export_codec
-from omnitts_cli.training.journal import Budget, Journal
 from omnitts_cli.training.pool import ShardReader, SoundPool, Utterance
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.teacher import PHONES_PER_FRAME, SAMPLES_PER_FRAME, STYLE, Facts
 from omnitts_cli.training.team import Team
+from omnitts_cli.tune.journal import Budget, Journal
 
 NOBODY = Facts(0.0, 0.0, 100.0, 4.0, (0.0,) * STYLE)
 

@@ -13,7 +13,6 @@ from safetensors.torch import load_file
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.families.qwen3_tts.config import read_config
 from omnitts_cli.families.qwen3_tts.family import parts as family_parts
-from omnitts_cli.training import checkpoints
 from omnitts_cli.training.__main__ import main
 from omnitts_cli.training.codec_stage import CodecStage
 from omnitts_cli.training.export import export
@@ -25,6 +24,7 @@ from omnitts_cli.training.speech_stage import STORED_HEADS
 from omnitts_cli.training.stage_results import exported_codec, trained_codec
 from omnitts_cli.training.team import Team
 from omnitts_cli.training.tokens import Tokens
+from omnitts_cli.tune import checkpoints
 from omnitts_cli.weights.checkpoint import Checkpoint
 from omnitts_cli.weights.load import fill
 

@@ -11,11 +11,11 @@ from training_kit import Steps
 
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.training import perceptual_loss
-from omnitts_cli.training.journal import Journal
 from omnitts_cli.training.perceptual_loss import DISTANCES, PerceptualLoss, distances, spectra_apart
 from omnitts_cli.training.pool import UNNAMED, SoundPool, Utterance
 from omnitts_cli.training.recogniser import INPUTS, Recogniser
 from omnitts_cli.training.teacher import FACTS, HALF, PHONES, SAMPLE_RATE, STYLE, Facts
+from omnitts_cli.tune.journal import Journal
 
 TONES = (300.0, 900.0, 2700.0)  # Hz, one for each of three phones
 

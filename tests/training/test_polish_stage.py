@@ -11,10 +11,9 @@ from safetensors.torch import load_file
 from training_kit import Steps, pool_of
 
 from omnitts_cli.devices.cpu import CPUDevice
-from omnitts_cli.training import checkpoints, codec_stage, perceptual_loss, polish_stage
+from omnitts_cli.training import codec_stage, perceptual_loss, polish_stage
 from omnitts_cli.training.codec_stage import CodecStage, train_codec
 from omnitts_cli.training.export import export_codec
-from omnitts_cli.training.journal import Journal
 from omnitts_cli.training.perceptual_loss import DISTANCES
 from omnitts_cli.training.polish_stage import NOISE, PolishStage, low, shown
 from omnitts_cli.training.pool import ShardReader, SoundPool
@@ -22,6 +21,8 @@ from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.stage_results import CODEC_FOLDER, MODEL
 from omnitts_cli.training.teacher import SAMPLES_PER_FRAME
 from omnitts_cli.training.team import Team
+from omnitts_cli.tune import checkpoints
+from omnitts_cli.tune.journal import Journal
 
 
 def begin(stage: PolishStage) -> None:

@@ -14,7 +14,6 @@ from training_kit import Hummer
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.request import Request
 from omnitts_cli.speech.load import open_engine
-from omnitts_cli.training import checkpoints
 from omnitts_cli.training.codec_stage import CodecStage
 from omnitts_cli.training.export import export
 from omnitts_cli.training.ids import codec_ids
@@ -26,6 +25,7 @@ from omnitts_cli.training.teacher import TeacherVoice
 from omnitts_cli.training.team import Team
 from omnitts_cli.training.texts import Line
 from omnitts_cli.training.tokens import Tokens
+from omnitts_cli.tune import checkpoints
 from omnitts_cli.voices import Cloned, Named
 
 

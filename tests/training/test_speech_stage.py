@@ -8,9 +8,9 @@ import pytest
 import torch
 from training_kit import stage_of
 
-from omnitts_cli.training import checkpoints
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.speech_stage import RESIDUAL_TABLES, STORED_HEADS, SpeechStage, one_thread
+from omnitts_cli.tune import checkpoints
 
 
 def without_numbers(stage: SpeechStage) -> None:

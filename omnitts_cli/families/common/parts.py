@@ -281,6 +281,16 @@ def language_names(predictor: PredictorShape, talker: Names, text: Names) -> Nam
     return {f"{part}.{name}": source for part, table in parts.items() for name, source in table.items()}
 
 
+def joined_rows(name: str, count: int, ours: Mapping[str, Tensor]) -> list[int]:
+    """The rows of each of the `count` matrices that our matrix `name` joins: queries have the width of the attention
+    output, keys and values share the rest; gate and up are alike."""
+    rows = len(ours[name])
+    if count == 3:
+        queries = ours[name.replace("qkv", "out")].shape[1]
+        return [queries, *[(rows - queries) // 2] * 2]
+    return [rows // count] * count
+
+
 SMALLEST_USAGE = 1e-5
 
 

@@ -1,0 +1,132 @@
+"""An adapter while it is learned: a pair of narrow matrices beside each linear layer of a stack, in float32.
+
+The modules stay as they are. Their stacks get operations that add scale * B(A x) to the products whose weights have
+pairs. A joined weight (qkv, gate_up) has a pair for each of the checkpoint's own layers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from omnitts_cli.families.common.parts import Language, joined_rows
+from omnitts_cli.kernels.ops import Normed
+from omnitts_cli.models.layers import Stack
+from omnitts_cli.models.sources import Names
+from omnitts_cli.voices import Adapter, Pair
+from omnitts_cli.weights.load import sources_of, tensors_of
+
+LINEAR = ("qkv", "out", "gate_up", "down")
+WEIGHT = ".weight"
+
+
+@dataclass(frozen=True)
+class RowSpan:
+    """Where a linear layer of the checkpoint is in our modules: some rows of a parameter."""
+
+    weight: str
+    begin: int
+    end: int
+
+
+def places_in(
+    language: Language, names: Names, stacks: Collection[str] = ("talker", "predictor")
+) -> dict[str, RowSpan]:
+    """The linear layers of some stacks, by their names in the checkpoint."""
+    ours, found = tensors_of(language), {}
+    for name, source in names.items():
+        stack, _, inside = name.partition(".stack.layers.")
+        if stack not in stacks or inside.rpartition(".")[2] not in LINEAR:
+            continue
+        theirs, at = sources_of(source), 0
+        for one, rows in zip(theirs, joined_rows(name, len(theirs), ours), strict=True):
+            found[one.removesuffix(WEIGHT)] = RowSpan(name, at, at + rows)
+            at += rows
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedPair:
+    a: nn.Parameter  # [rank, inputs]
+    b: nn.Parameter  # [outputs, rank]
+    scale: float
+    place: RowSpan
+
+
+class LearnedAdapter:
+    """The pairs, and the share of inputs that they do not see while `dropout` is above 0."""
+
+    def __init__(self, language: Language, places: Mapping[str, RowSpan], start: Adapter) -> None:
+        """`start`: the first values of the pairs; each must have a place."""
+        self.dropout = 0.0
+        self.pairs: dict[str, LearnedPair] = {}
+        self._beside: dict[int, list[LearnedPair]] = {}  # by the weight, in the order of its rows
+        for name, place in places.items():
+            if name not in start.pairs:
+                continue
+            weight, pair = language.get_parameter(place.weight), start.pairs[name]
+            a, b = (nn.Parameter(torch.from_numpy(one.copy()).to(weight.device)) for one in (pair.a, pair.b))
+            self.pairs[name] = LearnedPair(a, b, pair.scale, place)
+            self._beside.setdefault(id(weight), []).append(self.pairs[name])
+        for stack in (language.talker.stack, language.predictor.stack):
+            self._join(stack)
+
+    @property
+    def parameters(self) -> dict[str, nn.Parameter]:
+        """By the names that PEFT gives them inside the model."""
+        named = {f"{name}.lora_A": pair.a for name, pair in self.pairs.items()}
+        return named | {f"{name}.lora_B": pair.b for name, pair in self.pairs.items()}
+
+    def adapter(self) -> Adapter:
+        """A copy of what has been learned."""
+        return Adapter({
+            name: Pair(*(one.detach().float().cpu().numpy().copy() for one in (pair.a, pair.b)), pair.scale)
+            for name, pair in self.pairs.items()
+        })  # fmt: skip
+
+    def _join(self, stack: Stack) -> None:
+        """Makes a stack add the pairs."""
+        ops = stack.ops
+
+        def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+            return self._added(ops.linear(x, weight, bias), x, weight)
+
+        def norm_linear(x: Normed, weight: Tensor) -> Tensor:
+            return linear(ops.norm(x), weight)
+
+        def norm_swiglu(x: Normed, gate_up: Tensor) -> Tensor:
+            gate, up = norm_linear(x, gate_up).chunk(2, -1)
+            return F.silu(gate) * up
+
+        def linear_add(x: Tensor, weight: Tensor, residual: Tensor, norm: Tensor, eps: float) -> Normed:
+            return Normed(residual + linear(x, weight), norm, eps)
+
+        stack.ops = replace(ops, linear=linear, norm_linear=norm_linear, norm_swiglu=norm_swiglu, linear_add=linear_add)
+
+    def _added(self, out: Tensor, x: Tensor, weight: Tensor) -> Tensor:
+        pairs = self._beside.get(id(weight), [])
+        if not pairs:
+            return out
+        inner = F.linear(F.dropout(x, self.dropout), torch.cat([pair.a for pair in pairs]))
+        pieces, at = [], 0
+        for pair, one in zip(pairs, inner.split([len(pair.a) for pair in pairs], -1), strict=True):
+            pieces.append(out.new_zeros(*out.shape[:-1], pair.place.begin - at))  # of layers without a pair
+            pieces.append(pair.scale * F.linear(one, pair.b))
+            at = pair.place.end
+        pieces.append(out.new_zeros(*out.shape[:-1], out.shape[-1] - at))
+        return out + torch.cat(pieces, -1)
+
+
+def fresh(language: Language, places: Mapping[str, RowSpan], rank: int, alpha: float, seed: int) -> Adapter:
+    """First values: B is zero, so that nothing changes at first."""
+    generator, pairs = torch.Generator().manual_seed(seed), {}
+    for name, place in places.items():
+        inputs = language.get_parameter(place.weight).shape[1]
+        a = torch.empty(rank, inputs).uniform_(-1, 1, generator=generator) / math.sqrt(inputs)
+        pairs[name] = Pair(a.numpy(), torch.zeros(place.end - place.begin, rank).numpy(), alpha / rank)
+    return Adapter(pairs)
