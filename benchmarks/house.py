@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 COMPILED = (".c", ".h", ".cu", ".cuh")
-PARSERS = {"json.load", "json.loads", "tomllib.load", "tomllib.loads"}
+PARSERS = {"json.load", "json.loads", "DECODER.decode", "tomllib.load", "tomllib.loads"}
 CHECKPOINTS = {("fleet/journal.py", "Journal"), ("fleet/segments.py", "Segments"), ("books/cache.py", "Cache")}
 RUNNERS = {("fleet/speaker.py", "RowSpeaker"), ("books/speaker.py", "UnitSpeaker")}
 

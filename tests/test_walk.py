@@ -21,7 +21,7 @@ import pytest
 
 HOUSE = Path(__file__).parent.parent
 PACKAGE = HOUSE / "omnitts_cli"
-LEAVES = ("text/", "weights/", "audio/", "errors.py")
+LEAVES = ("text/", "weights/", "audio/", "errors.py", "parse.py")
 """Left out of the totals: what runs there is read by itself."""
 
 BASELINE = {"say": (36, 1142, 166), "open": (32, 1121, 273)}

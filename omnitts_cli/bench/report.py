@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from omnitts_cli import files
 from omnitts_cli.audio.target import put
 from omnitts_cli.bench.stats import Level
 from omnitts_cli.errors import InputError, OutputError
+from omnitts_cli.parse import ParseError, json_object
 
 SCHEMA = 1
 LARGEST_BYTES = 64 * 2**20
@@ -132,12 +134,8 @@ def read(path: Path) -> Report:
 def parsed(words: str, path: Path) -> dict[str, Any]:
     lines = [line for line in words.splitlines() if line.strip()]
     for candidate in (words, lines[-1] if lines else ""):
-        try:
-            table = json.loads(candidate)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(table, dict):
-            return table
+        with suppress(ParseError):
+            return json_object(candidate)
     raise InputError(f"{path} is not a JSON file", hint="omnitts bench --save FILE   writes one")
 
 

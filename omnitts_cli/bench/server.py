@@ -22,6 +22,7 @@ from omnitts_cli.bench.target import Closed, Ended
 from omnitts_cli.bench.wave import RawSamples, WavStream, WireError
 from omnitts_cli.engine.meter import RequestMeter
 from omnitts_cli.errors import DeviceError, ModelError, OmniError
+from omnitts_cli.parse import json_object
 from omnitts_cli.speech.servers import Address
 from omnitts_cli.voices import Named
 
@@ -167,10 +168,10 @@ class Events:
 
     def _sound_of(self, text: bytes) -> np.ndarray:
         try:
-            event = json.loads(text)
+            event = json_object(text)
             kind = event.get("type", "")
             sound = base64.b64decode(event["audio"]) if kind == "speech.audio.delta" else b""
-        except (ValueError, AttributeError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError):
             kind, sound = "", b""
         if kind == "speech.audio.error":
             raise WireError(f"the server gave up: {' '.join(str(event.get('error')).split())}")
@@ -193,7 +194,7 @@ def first_listed(address: Address, what: str, key: str | None) -> str | None:
         try:
             connection.request("GET", path, headers={"Authorization": f"Bearer {key}"} if key else {})
             response = connection.getresponse()
-            listed = json.loads(response.read(LARGEST_LIST)) if response.status == http.client.OK else {}
+            listed = json_object(response.read(LARGEST_LIST)) if response.status == http.client.OK else {}
         finally:
             connection.close()
         first = (listed["data"] if what == "models" else listed["voices"])[0]

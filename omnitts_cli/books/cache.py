@@ -21,6 +21,7 @@ import numpy as np
 from omnitts_cli.audio.outlet import make_folder
 from omnitts_cli.errors import OmniError, OutputError
 from omnitts_cli.fleet import disk
+from omnitts_cli.parse import json_object
 from omnitts_cli.text.subtitles import Sentence, Word
 
 RUNS = "runs"
@@ -109,12 +110,12 @@ class Cache:
         """The unit of that key; None if it is not there, or not whole."""
         path = self._path(key)
         try:
-            about = json.loads(path.with_suffix(".json").read_bytes())
+            about = json_object(path.with_suffix(".json").read_bytes())
             if path.stat().st_size != about["bytes"]:
                 return None
             sentences = [Sentence(float(start), float(end), str(text)) for start, end, text in about["sentences"]]
             return Spoken(path, int(about["rate"]), float(about["seconds"]), sentences, dict(about["details"]))
-        except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        except (OSError, ValueError, KeyError, TypeError, OverflowError):
             return None
 
     def has(self, key: str) -> bool:
@@ -138,11 +139,11 @@ class Cache:
     def words(self, key: str, by: str) -> list[tuple[Word, ...]] | None:
         """The words of each sentence of a unit, if their times are known. `by`: what has found them."""
         try:
-            known = json.loads(self._path(key).with_suffix(WORDS).read_bytes())
+            known = json_object(self._path(key).with_suffix(WORDS).read_bytes())
             if known["by"] != by:
                 return None
             return [tuple(Word(*word) for word in row) for row in known["words"]]
-        except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        except (OSError, ValueError, TypeError, KeyError):
             return None
 
     def put_words(self, key: str, words: list[tuple[Word, ...]], by: str) -> None:

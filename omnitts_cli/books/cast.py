@@ -16,6 +16,7 @@ from typing import Any
 from omnitts_cli import files
 from omnitts_cli.errors import InputError, UsageError
 from omnitts_cli.fleet.rows import Speaker, settings
+from omnitts_cli.parse import ParseError, json_object
 from omnitts_cli.settings.setting import nearest
 from omnitts_cli.text.clean import safe_for_terminal
 from omnitts_cli.text.formats.block import Block
@@ -161,10 +162,10 @@ def read_cast(path: str) -> Cast:
         reason = (error.strerror or str(error)).lower()
         raise InputError(f"cannot read cast {path}: {reason}", hint=f"ls -l {path}") from None
     try:
-        table = json.loads(data, object_pairs_hook=unique)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"cast {path} is not valid JSON", cause=str(error)[:200], hint=EXAMPLE) from None
-    if not isinstance(table, dict) or not table or len(table) > MOST_MEMBERS:
+        table = json_object(data)
+    except ParseError as error:
+        raise InputError(f"cast {path} {error}", hint=EXAMPLE) from None
+    if not table or len(table) > MOST_MEMBERS:
         raise InputError(f"cast {path} is not an object of at most {MOST_MEMBERS} names", hint=EXAMPLE)
     folder = Path(path).parent
     members = {}
@@ -178,16 +179,6 @@ def read_cast(path: str) -> Cast:
 
 
 EXAMPLE = '{"ANNA": {"voice": "clara"}, "BEN": {"ref_audio": "ben.wav"}}'
-
-
-def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object; a key that appears twice is an error."""
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise ValueError(f"'{key}' appears twice")
-        found[key] = value
-    return found
 
 
 def member_of(name: str, values: Any, folder: Path) -> Member:

@@ -26,6 +26,7 @@ from omnitts_cli.bench.workload import read_texts
 from omnitts_cli.cli.job import settings_for
 from omnitts_cli.cli.models import tell
 from omnitts_cli.errors import InputError, UsageError
+from omnitts_cli.parse import ParseError, json_object
 from omnitts_cli.settings.commands import Answer, Lengths, Load, Server, What
 from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.settings.environment import API_KEY, EMBEDDED, variable
@@ -300,14 +301,9 @@ def fields_in(text: str) -> dict[str, Any]:
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"cannot read {text[1:]}", cause=getattr(error, "strerror", None)) from None
     try:
-        table = json.loads(text)
-    except ValueError as error:
-        raise UsageError(
-            "--body is not valid JSON", cause=str(error), hint="""--body '{"language": "English"}'"""
-        ) from None
-    if not isinstance(table, dict):
-        raise UsageError("--body is not a JSON object", hint="""--body '{"language": "English"}'""")
-    return table
+        return json_object(text)
+    except ParseError as error:
+        raise UsageError(f"--body {error}", hint="""--body '{"language": "English"}'""") from None
 
 
 def shown_command(arguments: list[str]) -> str:

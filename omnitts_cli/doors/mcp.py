@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 from omnitts_cli.doors.desk import Desk
 from omnitts_cli.doors.lines import Lines
 from omnitts_cli.errors import OmniError
+from omnitts_cli.parse import ParseError, json_value
 from omnitts_cli.settings.environment import own_version
 
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
@@ -131,9 +132,9 @@ class Server:
 
     def _take(self, line: bytes) -> None:
         try:
-            message = json.loads(line)
-        except (ValueError, RecursionError):
-            return self._refuse(None, NOT_JSON, "the message is not JSON")
+            message = json_value(line)
+        except ParseError as error:
+            return self._refuse(None, NOT_JSON, f"the message {error}")
         if not isinstance(message, dict) or not isinstance(message.get("method"), str):
             if not isinstance(message, dict) or not {"result", "error"} & message.keys():  # hosts are asked nothing
                 self._refuse(None, INVALID, "the message is not a request")

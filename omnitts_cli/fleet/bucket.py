@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 from omnitts_cli.audio.target import alive
 from omnitts_cli.errors import OmniError, OutputError, UsageError
 from omnitts_cli.fleet.disk import in_use, this_process
+from omnitts_cli.parse import ParseError, json_object
 
 PACKAGES = {
     "s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "abfs": "adlfs", "abfss": "adlfs", "az": "adlfs",
@@ -198,10 +199,9 @@ class Owner:
 def owner_of(bucket: Bucket) -> dict[str, Any]:
     """What the owner has written; nothing if there is none."""
     try:
-        found = json.loads(bucket.get(OWNER) or b"{}")
-    except ValueError:
+        return json_object(bucket.get(OWNER) or b"")
+    except ParseError:
         return {}
-    return found if isinstance(found, dict) else {}
 
 
 def owner_is_dead(bucket: Bucket) -> bool:

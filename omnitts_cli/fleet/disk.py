@@ -17,6 +17,7 @@ from typing import Any
 from omnitts_cli.audio.outlet import write_error
 from omnitts_cli.audio.target import alive
 from omnitts_cli.errors import OmniError, OutputError
+from omnitts_cli.parse import ParseError, json_object
 
 LOCK = "lock"
 WORK = ".omnitts"  # our folder in the output
@@ -157,10 +158,9 @@ class Lock:
 
     def _owner(self) -> dict[str, Any]:
         try:
-            owner = json.loads(os.pread(self._descriptor, 4096, 0) or b"{}")
-        except ValueError:
+            return json_object(os.pread(self._descriptor, 4096, 0))
+        except ParseError:  # it has not been written yet
             return {}
-        return owner if isinstance(owner, dict) else {}
 
     def _owner_lives(self) -> bool:
         """Whether a process of this machine, started since it booted, still holds it where flock says nothing."""

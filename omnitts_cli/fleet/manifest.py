@@ -21,6 +21,7 @@ from omnitts_cli.audio.magic import HEAD_BYTES, no_text
 from omnitts_cli.errors import InputError, UsageError
 from omnitts_cli.fleet import disk
 from omnitts_cli.fleet.rows import RowError, refuse_unknown
+from omnitts_cli.parse import ParseError, json_object
 from omnitts_cli.text.inputs import SUFFIXES as TEXT_FORMATS
 
 KINDS = ("jsonl", "csv", "tsv", "parquet", "ljspeech", "lines", "folder")
@@ -138,19 +139,9 @@ def decoded(data: bytes) -> str:
 
 def json_fields(line: str) -> dict[str, Any]:
     try:
-        found = json.loads(line, parse_constant=refuse_constant)
-    except (ValueError, RecursionError) as error:
-        what = str(error).splitlines()[0][:120]
-        if isinstance(error, json.JSONDecodeError):
-            what = f"{error.msg}, column {min(error.pos, len(line.rstrip())) + 1}"
-        raise RowError(f"not valid JSON: {what}") from None
-    if not isinstance(found, dict):
-        raise RowError("the line is not a JSON object")
-    return found
-
-
-def refuse_constant(word: str) -> None:
-    raise ValueError(f"{word} is not a number")
+        return json_object(line)
+    except ParseError as error:
+        raise RowError(f"the line {error}") from None
 
 
 def line_fields(line: str) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from omnitts_cli.fleet.content import Keys, digest_of
 from omnitts_cli.fleet.manifest import Manifest, Raw
 from omnitts_cli.fleet.names import name_hash, relative_path
 from omnitts_cli.fleet.rows import Row, RowError, Rules, Speaker
+from omnitts_cli.parse import json_object, json_value
 from omnitts_cli.speech.speaking import estimated_s
 
 ROW = np.dtype(
@@ -89,13 +90,13 @@ class Plan:
         """The rows that cannot be spoken: row, line, id, code, message."""
         with beside(self.path, "bad").open("rb") as file:
             for line in file:
-                yield json.loads(line)
+                yield json_object(line)
 
 
 def head_of(path: Path) -> dict[str, Any]:
     """What the beginning of a plan says of it."""
     with path.open("rb") as file:
-        found: dict[str, Any] = json.loads(file.read(HEAD).rstrip(b"\0"))
+        found: dict[str, Any] = json_object(file.read(HEAD).rstrip(b"\0"))
     return found
 
 
@@ -120,7 +121,7 @@ def is_whole(path: Path) -> bool:
         size = HEAD + head["rows"] * ROW.itemsize
         sums = (sum_of(path, HEAD), sum_of(beside(path, "bad")))
         return path.stat().st_size == size and sealed(head, sums) == head
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError):
         return False
 
 
@@ -148,8 +149,8 @@ def voices_unchanged(path: Path) -> bool:
     """Whether all voices and clips have the bytes that they had."""
     try:
         with path.open("rb") as file:
-            return all(digest_of(Speaker(*speaker)) == digest for speaker, digest in map(json.loads, file))
-    except (OSError, OmniError, ValueError, TypeError, RecursionError):
+            return all(digest_of(Speaker(*speaker)) == digest for speaker, digest in map(json_value, file))
+    except (OSError, OmniError, ValueError, TypeError):
         return False
 
 

@@ -21,6 +21,7 @@ from omnitts_cli.fleet.journal import FAILED, STATUS, Lookup
 from omnitts_cli.fleet.plan import BAD, Plan, beside
 from omnitts_cli.fleet.run import Pace
 from omnitts_cli.fleet.store import Store, hex_key
+from omnitts_cli.parse import json_object
 from omnitts_cli.settings.corpus import Verification
 from omnitts_cli.terminal.progress import duration
 
@@ -147,10 +148,10 @@ def write_results(
 def unchanged(kept: Path, stamp: dict[str, Any], out: Path) -> dict[str, Any] | None:
     """What was written before, if it still holds."""
     try:
-        before = json.loads(files.read(kept, files.LARGE))
+        before = json_object(files.read(kept, files.LARGE))
         same = all(before.get(name) == value for name, value in stamp.items())
         return before if same and (out / MANIFEST).stat().st_size == before["bytes"] else None
-    except (OSError, ValueError, KeyError, AttributeError, RecursionError):
+    except (OSError, ValueError, KeyError):
         return None
 
 

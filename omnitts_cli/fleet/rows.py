@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple
 
 from omnitts_cli.errors import InputError, OmniError
 from omnitts_cli.fleet.names import checked_id, numbered
+from omnitts_cli.parse import ParseError, json_value
 from omnitts_cli.settings.setting import Setting, fields_of, nearest
 from omnitts_cli.settings.table import Speech, TextIn
 from omnitts_cli.speech.voice_files import SUFFIX as VOICE_SUFFIX
@@ -174,11 +174,11 @@ class Rules:
         tags = found.get("tags")
         if isinstance(tags, str) and not self.typed:
             try:
-                tags = json.loads(tags)
-            except (ValueError, RecursionError):
-                raise ValueError("tags is not a JSON object") from None
+                tags = json_value(tags)
+            except ParseError as error:
+                raise ValueError(f"tags {error}") from None
         if tags is not None and not isinstance(tags, dict):
-            raise ValueError("tags is not an object")
+            raise ValueError("tags is not a JSON object")
         return tags
 
 

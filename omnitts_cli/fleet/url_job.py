@@ -7,7 +7,6 @@ at any time.
 from __future__ import annotations
 
 import hashlib
-import json
 import platform
 import re
 import secrets
@@ -37,6 +36,7 @@ from omnitts_cli.fleet.prune import prune_doubles
 from omnitts_cli.fleet.report import Summary
 from omnitts_cli.fleet.segments import FOLDER, Mirror, Segments, next_run
 from omnitts_cli.fleet.store import Shards, Store, codes_of
+from omnitts_cli.parse import json_value
 from omnitts_cli.speech.voice_files import SUFFIX
 
 SHARD = re.compile(r"(?:shard-\d+\.tar|part-\d+\.parquet)")  # names that this run would give and remove
@@ -202,7 +202,7 @@ class UrlJob(Job):
         """Some of the files that workers read: clips, voices and lexicons."""
         names = list(self.text.lexicon)
         with beside(plan.path, "voices").open("rb") as file:
-            for (kind, name, _), _ in map(json.loads, islice(file, MOST_FILES)):
+            for (kind, name, _), _ in map(json_value, islice(file, MOST_FILES)):
                 if kind == "clip" or (kind == "voice" and name.endswith(SUFFIX)):
                     names.append(name)
         return names

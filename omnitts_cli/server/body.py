@@ -1,13 +1,13 @@
-"""Request bodies: counted as they arrive, and JSON of sane size, depth and numbers."""
+"""Request bodies: counted as they arrive, and the JSON in them."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+from omnitts_cli.parse import Limits, ParseError, json_object
 from omnitts_cli.server.problems import Problem, invalid
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -17,11 +17,8 @@ Scope = MutableMapping[str, Any]
 LARGEST_JSON = 16 << 20
 BODY_S = 60.0
 DISCARDED, DISCARD_S = 64 << 20, 5.0  # bytes of a body that is too large, and seconds for them
-DEEPEST = 32
-MOST_FIELDS = 200
 SMALL = 256 << 10  # parsed on the event loop
-MOST_COMMAS = 40_000  # the bulk of a large body is base64, which has none
-MOST_DIGITS = 400
+LIMITS = Limits(fields=200, values=40_000)  # the bulk of a large body is base64, which is one value
 
 
 class Gone(Exception):
@@ -90,55 +87,10 @@ async def read_json(scope: Scope, receive: Receive, limit: int = LARGEST_JSON) -
 
 
 def parse_object(body: bytes | str) -> dict[str, Any]:
-    """A JSON object without NaN, not nested deeply, with a sane number of fields."""
-    if isinstance(body, bytes) and sum(map(body.count, (b",", b"[", b"{"))) > MOST_COMMAS:
-        raise invalid(None, "the JSON has too many values")
+    """The JSON object of a request."""
     try:
-        value = json.loads(body, parse_constant=refuse_constant, parse_int=whole, parse_float=real)
-    except RecursionError:
-        raise invalid(None, f"the JSON is nested more than {DEEPEST} deep") from None
-    except ValueError as error:
-        raise Problem(400, f"the body is not JSON: {str(error)[:200]}", code="invalid_json") from None
-    if not isinstance(value, dict):
-        raise invalid(None, "the body is not a JSON object")
-    check_depth(value)
-    return value
-
-
-def whole(digits: str) -> int:
-    """A whole number; the time for one grows with the square of its digits."""
-    return int(short(digits))
-
-
-def real(digits: str) -> float:
-    """Any other number."""
-    return float(short(digits))
-
-
-def short(digits: str) -> str:
-    """The digits of a number, if they are not too many."""
-    if len(digits) > MOST_DIGITS:
-        raise ValueError(f"a number has more than {MOST_DIGITS} digits")
-    return digits
-
-
-def refuse_constant(name: str) -> None:
-    """NaN and Infinity are not JSON."""
-    raise ValueError(f"{name} is not a number")
-
-
-def check_depth(value: Any) -> None:
-    """Refuses deep nesting and objects with too many fields."""
-    level: list[Any] = [value]
-    for _ in range(DEEPEST):
-        if not level:
-            return
-        if any(isinstance(one, dict) and len(one) > MOST_FIELDS for one in level):
-            raise invalid(None, f"an object has more than {MOST_FIELDS} fields")
-        level = [
-            item
-            for one in level
-            for item in (one.values() if isinstance(one, dict) else one)
-            if isinstance(item, dict | list)
-        ]
-    raise invalid(None, f"the JSON is nested more than {DEEPEST} deep")
+        return json_object(body, LIMITS)
+    except ParseError as error:
+        if error.kind in ("object", "depth", "fields", "values"):
+            raise invalid(None, f"the request {error}") from None
+        raise Problem(400, f"the request {error}", code="invalid_json") from None

@@ -345,7 +345,7 @@ async def parsed(text: str) -> dict[str, Any]:
     if len(text) <= LARGEST_OTHER:
         return parse_object(text)
     if len(text) <= LARGEST_CONFIG:
-        message = await asyncio.to_thread(parse_object, text.encode())
+        message = await asyncio.to_thread(parse_object, text)
         if message.get("type") == "session.config":
             return message
     most = f"{LARGEST_OTHER:,} characters, and a session.config {LARGEST_CONFIG:,}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from starlette.datastructures import Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from omnitts_cli.errors import InputError, OmniError
+from omnitts_cli.parse import ParseError, json_value
 from omnitts_cli.server.body import Receive, Scope, Send, header, read_body
 from omnitts_cli.server.catalogue import json_answer, uploaded_entry
 from omnitts_cli.server.clips import opened
@@ -128,9 +128,9 @@ class Post:
 def values_of(text: str) -> np.ndarray:
     """The values of an embedding in a form, where they are JSON."""
     try:
-        values = json.loads(text)
-    except (ValueError, RecursionError):
-        raise invalid("speaker_embedding", "speaker_embedding is not JSON") from None
+        values = json_value(text)
+    except ParseError as error:
+        raise invalid("speaker_embedding", f"speaker_embedding {error}") from None
     return np.array(TABLE["speaker_embedding"].read(values), np.float32)
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from omnitts_cli.parse import ParseError, toml_tables
+
 
 @dataclass(frozen=True)
 class Statement:
@@ -63,9 +65,7 @@ def comment_after(lines: list[str]) -> str:
 
 def parsed(lines: list[str]) -> dict[str, object] | None:
     """The parsed lines, or None if they end inside a value."""
-    import tomllib
-
     try:
-        return tomllib.loads("\n".join(lines) + "\n")
-    except tomllib.TOMLDecodeError:
+        return toml_tables("\n".join(lines) + "\n")
+    except ParseError:
         return None

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from omnitts_cli.errors import SettingsError
+from omnitts_cli.parse import ParseError
 from omnitts_cli.settings import presets
 from omnitts_cli.settings.presets import Preset
 from omnitts_cli.settings.setting import Field, fields_of, former_names, nearest, shown
@@ -106,16 +106,9 @@ def text_of(path: Path) -> tuple[str, dict[str, Any]]:
     """The text and the tables of a file; keys are not checked."""
     try:
         return presets.toml_of(path)
-    except ValueError as error:
-        line = re.search(r"at line (\d+)", str(error))
-        where = (str(path), int(line[1]) if line else None)
-        message = f"{path}: not valid TOML"
-        raise SettingsError(
-            message,
-            cause=str(error)[:200],
-            hint=f"correct {path}" if str(path) == PROJECT_FILE else "omnitts config edit",
-            where=where,
-        ) from None
+    except ParseError as error:
+        hint = f"correct {path}" if str(path) == PROJECT_FILE else "omnitts config edit"
+        raise SettingsError(f"{path} {error}", hint=hint, where=(str(path), error.line)) from None
     except OSError as error:
         raise SettingsError(f"cannot read {path}", cause=error.strerror, hint="check the path") from None
 

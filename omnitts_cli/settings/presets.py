@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,13 +9,11 @@ from typing import Any
 
 from omnitts_cli import files
 from omnitts_cli.errors import SettingsError, UsageError
+from omnitts_cli.parse import ParseError, text_of, toml_tables
 from omnitts_cli.settings.setting import TEXT, Field, fields_of, former_names, nearest, shown
 from omnitts_cli.settings.table import SHARED
 
 LARGEST_FILE = 64 << 10
-DEEPEST, MOST_PARTS = 8, 32
-_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
-LONG_KEY = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{MOST_PARTS}}}")
 
 
 @dataclass(frozen=True)
@@ -63,39 +60,17 @@ def read(path: Path) -> Preset:
     """One preset file."""
     try:
         _, table = toml_of(path)
-    except ValueError as error:
-        raise SettingsError(f"{path}: not valid TOML", cause=str(error)[:200]) from None
+    except ParseError as error:
+        raise SettingsError(f"{path} {error}") from None
     except OSError as error:
         raise SettingsError(f"cannot read {path}", cause=error.strerror) from None
     return check(path.stem, table, str(path))
 
 
 def toml_of(path: Path) -> tuple[str, dict[str, Any]]:
-    """The text and the tables of a file, which others may have made; ValueError says what is wrong with it."""
-    import tomllib
-
-    text = files.read_text(path, LARGEST_FILE)
-    if LONG_KEY.search(text):  # the parser takes minutes for one of many parts
-        raise ValueError(f"a key has more than {MOST_PARTS} parts")
-    try:
-        tables = tomllib.loads(text)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-    check_sizes(tables)
-    return text, tables
-
-
-def check_sizes(tables: dict[str, Any]) -> None:
-    """Refuses deep nesting, and numbers that TOML does not have."""
-    level: list[Any] = [tables]
-    for _ in range(DEEPEST):
-        level = [item for one in level for item in (one.values() if isinstance(one, dict) else one)]
-        if any(isinstance(item, int) and not -(2**63) <= item < 2**63 for item in level):
-            raise ValueError("a whole number has more than 64 bits")
-        level = [item for item in level if isinstance(item, dict | list)]
-        if not level:
-            return
-    raise ValueError(f"it is nested more than {DEEPEST} deep")
+    """The text and the tables of a file, which others may have made."""
+    text = text_of(files.read(path, LARGEST_FILE)).replace("\r\n", "\n").replace("\r", "\n")
+    return text, toml_tables(text)
 
 
 def folder() -> Path:

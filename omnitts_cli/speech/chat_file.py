@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnitts_cli import files
 from omnitts_cli.errors import InputError, OutputError
+from omnitts_cli.parse import ParseError, json_object
 from omnitts_cli.speech.reply import Answer
 
 if TYPE_CHECKING:
@@ -97,11 +98,9 @@ def _message(path: Path, number: int, line: str) -> Message:
         return InputError(f"{path}, line {number}: {what}", hint=hint, where=(str(path), number))
 
     try:
-        turn = json.loads(line)
-    except (ValueError, RecursionError):
-        raise wrong("not JSON") from None
-    if not isinstance(turn, dict):
-        raise wrong("not a JSON object")
+        turn = json_object(line)
+    except ParseError as error:
+        raise wrong(f"the message {error}") from None
     role, text, ids = turn.get("role"), turn.get("content"), turn.get("ids")
     if role not in ROLES:
         raise wrong(f"role {role!r} is not one of {', '.join(ROLES)}")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from omnitts_cli.errors import DeviceError, ModelError, OmniError, UsageError
+from omnitts_cli.parse import ParseError, json_object
 from omnitts_cli.settings import environment
 from omnitts_cli.speech.chat_model import Wish, Written
 from omnitts_cli.speech.servers import CONNECT_S, LARGEST_LIST, Address, within
@@ -134,9 +135,6 @@ def headers() -> dict[str, str]:
 def event_of(data: bytes) -> Mapping[str, Any]:
     """A JSON object; ValueError for anything else."""
     try:
-        found = json.loads(data)
-    except RecursionError:
-        raise ValueError("the answer is not JSON") from None
-    if not isinstance(found, dict):
-        raise ValueError("the answer is not a JSON object")
-    return found
+        return json_object(data)
+    except ParseError as error:
+        raise ValueError(f"the answer {error}") from None

@@ -25,6 +25,7 @@ import numpy as np
 from omnitts_cli.audio.chunk import Chunk, Stopped
 from omnitts_cli.audio.read import Recording
 from omnitts_cli.errors import OmniError, UsageError
+from omnitts_cli.parse import json_object
 from omnitts_cli.request import BULK, Failed, Request
 from omnitts_cli.settings import environment
 from omnitts_cli.speech import reference as references
@@ -340,7 +341,7 @@ class Call:
                 else:
                     raise refused(500, json.dumps(event).encode(), self._engine.address)
             raise http.client.IncompleteRead(b"")
-        except (KeyError, TypeError, RecursionError) as error:
+        except (KeyError, TypeError) as error:
             raise ValueError("the server's answer cannot be read") from error
         finally:
             response.close()
@@ -428,7 +429,7 @@ def events(response: http.client.HTTPResponse) -> Iterator[dict[str, Any]]:
         raise ValueError(f"the server sent {response.headers.get_content_type()} instead of events")
     for line in lines(response):
         if line.startswith(b"data:"):
-            yield json.loads(line[5:])
+            yield json_object(line[5:])
 
 
 def lines(response: http.client.HTTPResponse) -> Iterator[bytes]:

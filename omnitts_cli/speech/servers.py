@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 from omnitts_cli.devices.fingerprint import of_exact
 from omnitts_cli.errors import DeviceError, GuardError, ModelError, OmniError, UsageError
+from omnitts_cli.parse import json_object
 from omnitts_cli.settings import environment
 from omnitts_cli.speech.tts import TTS
 from omnitts_cli.weights.find import here
@@ -195,8 +196,8 @@ def every_model(address: Address, connect_s: float, answer_s: float) -> list[dic
             data = response.read(LARGEST_LIST)
         if response.status != http.client.OK:
             raise refused(response.status, data, address)
-        return [described(entry) for entry in json.loads(data)["data"] if isinstance(entry, dict)]
-    except (KeyError, TypeError, RecursionError) as error:
+        return [described(entry) for entry in json_object(data)["data"] if isinstance(entry, dict)]
+    except (KeyError, TypeError) as error:
         raise ValueError("the server's list of models cannot be read") from error
     finally:
         connection.close()
@@ -319,8 +320,8 @@ def unreachable(address: Address, error: BaseException) -> DeviceError:
 def refused(status: int, body: bytes, address: Address) -> OmniError:
     """The error in a server's answer."""
     try:
-        message = str(json.loads(body)["error"]["message"])[:500]
-    except (ValueError, KeyError, TypeError, RecursionError):
+        message = str(json_object(body)["error"]["message"])[:500]
+    except (ValueError, KeyError, TypeError):
         message = f"HTTP {status}" + ": redirects are not followed" * (300 <= status < 400)
     message = "".join(letter if letter.isprintable() else "?" for letter in message)
     if status in (401, 403):

@@ -13,10 +13,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from omnitts_cli import files
 from omnitts_cli.errors import InputError, UsageError, VoiceError
+from omnitts_cli.parse import ParseError, json_object
 
 if TYPE_CHECKING:  # listing voices must not import numpy
     import numpy as np
@@ -164,7 +165,7 @@ def of_bytes(data: bytes, path: Path = Path("voice")) -> SavedVoice:
     try:
         about, _ = header_of(data, path)
         tensors = unpacked(data)
-    except (SafetensorError, ValueError, TypeError, KeyError, AttributeError, RecursionError, MemoryError) as error:
+    except (SafetensorError, ValueError, TypeError, KeyError, AttributeError, MemoryError) as error:
         raise wrong(path, str(error) or "its header is damaged") from None
     voice = as_voice(path, tensors, about.pop("transcript", None))
     clip = tensors["clip"].tobytes() if "clip" in tensors else None
@@ -177,7 +178,7 @@ def header_of(data: bytes, path: Path) -> tuple[dict[str, str], int]:
     length = int.from_bytes(data[:8], "little")
     if length > LARGEST_HEADER:
         raise wrong(path, f"its header has {length:,} bytes")
-    header = json.loads(data[8 : 8 + length])
+    header = json_object(data[8 : 8 + length])
     about = parsed(path, header.pop("__metadata__", {}).get("voice"))
     shapes = {name: tensor["shape"] for name, tensor in header.items()}
     check_shapes(path, shapes)
@@ -192,7 +193,7 @@ def about(path: Path) -> dict[str, str]:
             return {**found, "embedding_dim": str(length)}
     except OSError as error:
         raise wrong(path, str(error)) from None
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise wrong(path, str(error) or "its header is damaged") from None
 
 
@@ -212,10 +213,10 @@ def check_file(path: Path) -> None:
 def parsed(path: Path, text: str | None) -> dict[str, str]:
     """The header fields, checked."""
     try:
-        about: Any = json.loads(text or "")
-    except (ValueError, RecursionError):
+        about = json_object(text or "")
+    except ParseError:
         raise wrong(path, "its header does not describe a voice") from None
-    if not isinstance(about, dict) or about.pop("format", None) != FORMAT:
+    if about.pop("format", None) != FORMAT:
         raise wrong(path, f"its format is not {FORMAT}")
     known = {"name", "transcript", *FIELDS}
     if set(about) - known or not all(isinstance(value, str) for value in about.values()):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Set
 from dataclasses import MISSING, dataclass, fields
 from importlib import resources
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from omnitts_cli.errors import SettingsError
+from omnitts_cli.parse import ParseError, toml_tables
 from omnitts_cli.training.teacher import TeacherVoice
 
 T = TypeVar("T")
@@ -235,11 +235,11 @@ def read(path: Path | None = None, miniature: bool = False) -> Recipe:
     """The recipe beside this file, or the one at `path`; `miniature`: with the small sizes of its last table."""
     source = path or resources.files(__package__) / "recipe.toml"
     try:
-        values = tomllib.loads(source.read_text())
+        values = toml_tables(source.read_bytes())
     except OSError as error:
         raise SettingsError(f"cannot read recipe {path}", cause=error.strerror) from None
-    except ValueError as error:
-        raise SettingsError(f"recipe {path} is not valid TOML", cause=str(error)) from None
+    except ParseError as error:
+        raise SettingsError(f"recipe {path} {error}") from None
     small: dict[str, dict[str, Any]] = values.pop("miniature", {})
     _check("the recipe", values, {"seed", "voices", *SECTIONS})
     if miniature:

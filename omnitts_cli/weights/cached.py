@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from omnitts_cli import files
 from omnitts_cli.errors import ModelError
+from omnitts_cli.parse import json_object
 from omnitts_cli.weights.folder import check_folder
 from omnitts_cli.weights.header import INDEX, shown
 from omnitts_cli.weights.hub import cache_folder
@@ -46,10 +46,10 @@ def _thinks(folder: Path, wanted: HubName) -> bool:
 def useful_shards(index: Path, wanted: HubName) -> set[str]:
     """The shards that hold a wanted tensor; ModelError for an index that cannot be read."""
     try:
-        places: dict[str, str] = json.loads(files.read(index, files.LARGE))["weight_map"]
+        places: dict[str, str] = json_object(files.read(index, files.LARGE))["weight_map"]
         patterns = wanted.tensors or ("*",)
         return {place for name, place in places.items() if any(fnmatchcase(name, one) for one in patterns)}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ModelError(
             f"the shards of '{wanted.name}' cannot be selected", cause=f"cannot read {INDEX}: {shown(error, 100)}"
         ) from None

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import json
 from dataclasses import replace
 from pathlib import Path
 
 from omnitts_cli import files
 from omnitts_cli.errors import ModelError, OmniError
+from omnitts_cli.parse import json_object
 from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.settings.setting import readable_size
 from omnitts_cli.weights import hub
@@ -63,7 +63,7 @@ def sample_rate(name: str, variant: str | None = None) -> int:
         found = here(name, variant=variant)
         if isinstance(found, HubName) or found.folder is None:
             return RATE
-        rate = json.loads(files.read_text(found.folder / CODEC_CONFIG, files.LARGE))["output_sample_rate"]
+        rate = json_object(files.read(found.folder / CODEC_CONFIG, files.LARGE))["output_sample_rate"]
     except (OmniError, OSError, ValueError, LookupError, TypeError):
         return RATE
     return rate if isinstance(rate, int) and rate > 0 else RATE

@@ -6,7 +6,6 @@ ever opened: an archive or a pickle with the suffix .safetensors is recognised b
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from math import prod
 from pathlib import Path
 
 from omnitts_cli.errors import ModelError
+from omnitts_cli.parse import ParseError, json_object
 
 # The format allows 100 MB. The largest header of the families has about 1 MB; 4 MB are parsed well within a second.
 HEADER_LIMIT = 4 * 2**20
@@ -145,23 +145,10 @@ def _wrong_start(start: bytes, length: int, file_bytes: int) -> str:
 
 
 def _table(path: Path, raw: bytes) -> dict[str, object]:
-    def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        found: dict[str, object] = {}
-        for name, value in pairs:
-            if name in found:
-                raise damaged(path, f"its header names '{shown(name)}' twice")
-            found[name] = value
-        return found
-
     try:
-        table = json.loads(raw.decode("utf-8"), object_pairs_hook=unique)
-    except RecursionError:
-        raise damaged(path, "its header is nested too deeply") from None
-    except ValueError:
-        raise damaged(path, "its header is not valid JSON") from None
-    if not isinstance(table, dict):
-        raise damaged(path, "its header is not a table of tensors")
-    return table
+        return json_object(raw)
+    except ParseError as error:
+        raise damaged(path, f"its header {error}") from None
 
 
 def _metadata(path: Path, metadata: object) -> dict[str, str]:

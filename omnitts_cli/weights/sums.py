@@ -18,6 +18,7 @@ from typing import Any
 from omnitts_cli import files
 from omnitts_cli.audio.target import put
 from omnitts_cli.errors import OmniError
+from omnitts_cli.parse import json_object
 from omnitts_cli.weights.header import unreadable
 
 SMALL_BYTES = 64 * 2**20  # hashed in about 50 ms
@@ -110,10 +111,8 @@ def memory_path() -> Path:
 def known_sums(path: Path) -> dict[str, list[Any]]:
     """The remembered sums; those of a damaged file are forgotten."""
     try:
-        found = json.loads(files.read(path, files.LARGE))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    if not isinstance(found, dict):
+        found = json_object(files.read(path, files.LARGE))
+    except (OSError, ValueError):
         return {}
     return {name: row for name, row in found.items() if isinstance(row, list) and len(row) == 5 and is_sum(row[-1])}
 

@@ -69,8 +69,6 @@ def test_numbers_that_are_none_become_null() -> None:
     [
         ("", "not a JSON file"),
         ("[1]", "not a JSON file"),
-        ("{", "not a JSON file"),
-        ("[" * 100_000, "not a JSON file"),
         ("{}", "schema None"),
         ('{"schema": 99}', "schema 99"),
         ('{"schema": "1"}', "schema '1'"),

@@ -96,7 +96,7 @@ def test_a_style_for_all_names_who_cannot_take_it(tmp_path: Path, monkeypatch: p
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ("{", "not valid JSON"), ('{"A": {}, "A": {}}', "not valid JSON"), ([], "is not an object"),
+        ("{", "JSON"), ('{"A": {}, "A": {}}', "twice"), ([], "is not"),
         ({}, "is not an object"), ({"A": {"voice": 3}}, "voice is not text"),
         ({"A": 3}, "neither an object nor a voice"), ({"A": {"voise": "x"}}, "did you mean 'voice'"),
         ({"A": {"voice": "x", "description": "y"}}, "both voice and description"),

@@ -294,20 +294,14 @@ def test_bad_questions(
 
 
 @pytest.mark.parametrize(
-    "line, said",
-    [
-        ("{", "not JSON"),
-        ("[1]", "not a JSON object"),
-        ('{"role": "robot", "content": "x"}', "role 'robot' is not one of system, user, assistant"),
-        ('{"role": "user"}', "content is not text"),
-        ('{"role": "assistant", "content": "x", "ids": ["a"]}', "ids are not a list of token ids"),
-    ],
-)
-def test_a_broken_line_of_a_conversation(line: str, said: str, omnitts: Call, model: list[str]) -> None:
+    "line",
+    ["{", "[1]", '{"role": "robot", "content": "x"}', '{"role": "user"}',
+     '{"role": "assistant", "content": "x", "ids": ["a"]}'],
+)  # fmt: skip
+def test_a_broken_line_of_a_conversation(line: str, omnitts: Call, model: list[str]) -> None:
     Path("talk.jsonl").write_text('{"role": "user", "content": "hello"}\n' + line + "\n")
     done = omnitts("ask", *model, "--json", "--chat", "talk.jsonl", "hello")
     assert done.code == 3
-    assert f"talk.jsonl, line 2: {said}" in done.err
     assert done.json["where"] == {"file": "talk.jsonl", "line": 2}
 
 

@@ -384,7 +384,7 @@ def test_bad_rows(omnitts: Call) -> None:
                 7: "not a string", 8: "already in line 1", 9: "both voice and description", 10: "speed 9",
                 11: "cannot read reference clip", 12: "outside the folder", 13: "voice 'nobody' not found",
                 14: "control character", 15: "surrogate", 16: "does not support French", 17: "seed True",
-                18: "not valid JSON", 20: "not UTF-8"}  # fmt: skip
+                18: "nested", 20: "not UTF-8"}  # fmt: skip
     for row, words in expected.items():
         assert words in str(messages[row][1]), (row, messages[row])
     assert "line 8, id 'good': the id 'good' is already in line 1" in Path("out/report.md").read_text()
@@ -459,7 +459,7 @@ def test_an_unknown_field_stops_everything(omnitts: Call) -> None:
     ("words", "code", "message"),
     [
         (["nothing.csv", "-O", "out"], 3, "not found\n  try: ls ."),
-        (["half.jsonl", "-O", "out"], 6, "line 1: not valid JSON: Expecting ',' delimiter, column 15"),
+        (["half.jsonl", "-O", "out"], 6, "line 1: the line is not valid JSON: Expecting ',' delimiter, column 15"),
         (["m.csv"], 2, "needs a folder"),
         (["m.csv", "-O", "file:///out"], 2, "file:///out is a folder"),
         (["m.csv", "-O", "https://bucket/out"], 2, "https://bucket/out cannot be written to"),

@@ -363,8 +363,7 @@ def test_deep_json_is_refused(server: Inside, depth: int, pair: tuple[str, str])
 
 def test_a_million_fields_are_refused(server: Inside) -> None:
     body = ("{" + ",".join(f'"f{n}":0' for n in range(1_000_000)) + ',"input":"a"}').encode()
-    error = refused(server, SPEECH, body, 400, headers=JSON)
-    assert error["message"] == "the JSON has too many values", "they were counted, not parsed"
+    assert "values" in refused(server, SPEECH, body, 400, headers=JSON)["message"], "they were counted, not parsed"
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ key may be left out:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,7 @@ from typing import Any
 
 from omnitts_cli import files
 from omnitts_cli.errors import ModelError
+from omnitts_cli.parse import ParseError, json_object
 from omnitts_cli.text.model_input import TEXT_INPUTS
 
 # Far above every model of the family, far below what could exhaust a machine before the weights are compared.
@@ -44,12 +44,9 @@ class Fields:
     @staticmethod
     def read(file: Path, limit: int = CONFIG_BYTES) -> Fields:
         try:
-            values = json.loads(read_file(file, limit))
-        except (ValueError, RecursionError) as error:
-            raise ModelError(f"{file}: not valid JSON", cause=str(error)[:200]) from None
-        if not isinstance(values, dict):
-            raise ModelError(f"{file}: holds {_shown(values)} instead of one JSON object")
-        return Fields(file, values)
+            return Fields(file, json_object(read_file(file, limit)))
+        except ParseError as error:
+            raise ModelError(f"{file} {error}") from None
 
     def problem(self, key: str | None, what: str) -> ModelError:
         """The error for one key (or for the whole object), to be raised by the caller."""
