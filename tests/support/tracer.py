@@ -14,15 +14,20 @@ from a line in one file to a function in another, counted once however often it 
 and the start of a thread count too. What runs while a module is imported (definitions, class bodies, the functions that
 they call) does not count, nor does the thread that draws the progress line: how often it runs depends on how busy the
 machine is.
+
+Seed, clock and threads are the same in every run, or the counts would be a matter of chance: the clock advances by 1 ms
+whenever a thread reads it, and the engine goes on only when the command waits for the next chunk.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import secrets
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +37,8 @@ from typing import Any
 FUNCTION = 1  # the code flag CO_OPTIMIZED: a function's body, unlike that of a class or a module
 OPENS = ("speech/tts.py", "load")
 WRITES = ("audio/sinks.py", "FileSink.write")
+WAITS = ("speech/speaking.py", "Stream.complete")
+ENGINE, HANDS_OVER = ("speech/loop.py", "Loop._run"), ("speech/loop.py", "Loop._deliver")
 
 Place = tuple[str, int | str]
 """A file, and a line in it or the name of a function."""
@@ -61,15 +68,22 @@ class Tracer:
         self._walks = {"say": Walk(), "open": Walk()}
         self._walk = self._walks["say"]
         self._thread = threading.local()
+        self._waits = threading.Semaphore(0)
 
     def start(self) -> None:
         """From now on, in this thread and in new ones."""
+        time.perf_counter = self._now
+        secrets.randbits = lambda bits: 1
         threading.settrace(self._entered_in_a_thread)
         sys.settrace(self._entered)
 
     def _entered_in_a_thread(self, frame: FrameType, event: str, argument: Any) -> Any:
         drawing = threading.current_thread().name == "omnitts progress"
         return None if drawing else self._entered(frame, event, argument)
+
+    def _now(self) -> float:
+        self._thread.now = getattr(self._thread, "now", 0.0) + 0.001
+        return self._thread.now
 
     def _entered(self, frame: FrameType, event: str, argument: Any) -> Any:
         code = frame.f_code
@@ -83,6 +97,10 @@ class Tracer:
         place = (file, code.co_qualname)
         if place == OPENS:
             self._walk = self._walks["open"]
+        elif place == WAITS:
+            self._waits.release()
+        elif place == ENGINE:
+            self._waits.acquire()
         caller = self._caller(frame)
         if caller[0] != file:
             self._walk.switches.add((caller, place))
@@ -93,6 +111,8 @@ class Tracer:
                 self._walk.lines.setdefault(file, set()).add(frame.f_lineno)
             elif event == "return" and place == OPENS:
                 self._walk = self._walks["say"]
+            elif event == "return" and place == HANDS_OVER:
+                self._waits.acquire()
             elif event == "return" and place == WRITES:
                 sys.settrace(None)
                 self._done({name: walk.shown() for name, walk in self._walks.items()})
