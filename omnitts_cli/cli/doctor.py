@@ -162,17 +162,17 @@ def ffmpeg() -> Check:
 def cpu_library() -> Check:
     from omnitts_cli.kernels.cpu import library
 
-    variants = library.usable()
-    if sys.platform == "win32":
-        return Check(
-            "cpu library", "warn", "not available on Windows; on a CPU speech takes four to five times as long"
-        )
+    variants, fix = library.usable(), "pip install ziglang && python -m omnitts_cli.kernels.cpu"
     if not variants:
-        words = "not compiled; on a CPU speech takes four to five times as long"
-        return Check("cpu library", "warn", words, "install a C compiler, then: python -m omnitts_cli.kernels.cpu")
+        reason, slow = library.why_not(), "on a CPU speech takes four to five times as long"
+        words = f"not compiled; {slow}" if reason is None else f"cannot be loaded, so {slow}: {reason}"
+        return Check("cpu library", "warn", words, fix)
     if variable(NATIVE) == "0":
         return Check("cpu library", "warn", f"switched off by {NATIVE}=0", f"unset {NATIVE}")
-    return Check("cpu library", "ok", f"compiled, for {variants[0]}", numbers={"variant": variants[0]})
+    place, compiler = library.origin()
+    words = "compiled on this machine" if place == "here" else "compiled, from the wheel"
+    numbers = {"variant": variants[0], "origin": place, "compiler": compiler}
+    return Check("cpu library", "ok", f"{words}, for {variants[0]} ({compiler})", numbers=numbers)
 
 
 def cache() -> Check:

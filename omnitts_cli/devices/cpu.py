@@ -149,7 +149,9 @@ class CPUDevice:
     def versions(self) -> list[str]:
         from omnitts_cli.kernels.cpu import library
 
-        variant = "no compiled library" if self._ops is cpu.OPS else f"library for {library.usable()[0]}"
+        variant = "no compiled library"
+        if self._ops is not cpu.OPS:  # compilers fuse products and sums of float32 differently
+            variant = f"library for {library.usable()[0]} by {library.origin()[1]}"
         if self.exact and self.eight:  # the library alone calculates codes and sound
             return [variant]
         return [self.card, f"torch {torch.__version__}", variant]

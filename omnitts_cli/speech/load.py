@@ -22,6 +22,7 @@ from omnitts_cli.families.common.parts import HEAD, Part
 from omnitts_cli.families.common.tokenizer import PieceTokenizer, read_tokenizer
 from omnitts_cli.families.known import families, family_of
 from omnitts_cli.families.toy import toy
+from omnitts_cli.kernels.cpu import library
 from omnitts_cli.kernels.ops import EIGHT
 from omnitts_cli.models.roles import Codec, SpeechModel, Talker, precision_name
 from omnitts_cli.models.slot_decoder import call_bytes, keep_operands_only
@@ -125,6 +126,9 @@ def load_model(
 
     `tell` is called with what takes longer at the first start, or at every one.
     """
+    if device.name == "cpu" and (reason := library.why_not()):
+        slower = "the CPU library cannot be loaded, so speech takes four to five times as long"
+        tell(Notice(slower, cause=reason, hint="omnitts doctor --offline"))
     try:
         if name.startswith(RANDOM):
             model = _random(name.removeprefix(RANDOM).lower(), variant, device, settings)

@@ -60,15 +60,20 @@ def test_it_says_who_does_the_work_of_a_cpu(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.delenv("OMNITTS_NATIVE", raising=False)
     monkeypatch.setattr(library, "usable", lambda: ["avx2", "plain"])
-    assert doctor.cpu_library() == Check("cpu library", "ok", "compiled, for avx2", numbers={"variant": "avx2"})
+    for origin, words in (("here", "on this machine"), ("wheel", "from the wheel")):
+        monkeypatch.setattr(library, "origin", lambda origin=origin: (origin, "GCC 12"))
+        made = doctor.cpu_library()
+        assert made.status == "ok" and words in made.words and "avx2" in made.words
+        assert made.numbers == {"variant": "avx2", "origin": origin, "compiler": "GCC 12"}
     monkeypatch.setenv("OMNITTS_NATIVE", "0")
     assert doctor.cpu_library().words == "switched off by OMNITTS_NATIVE=0"
     monkeypatch.setattr(library, "usable", list)
+    monkeypatch.setattr(library, "why_not", lambda: None)
     made = doctor.cpu_library()
-    assert made.status == "warn" and made.words.startswith("not compiled") and "kernels.cpu" in str(made.fix)
-    monkeypatch.setattr(doctor.sys, "platform", "win32")
+    assert made.status == "warn" and made.words.startswith("not compiled") and "ziglang" in str(made.fix)
+    monkeypatch.setattr(library, "why_not", lambda: "wrong ELF class")
     made = doctor.cpu_library()
-    assert made.words.startswith("not available on Windows") and made.fix is None
+    assert made.status == "warn" and "wrong ELF class" in made.words and "kernels.cpu" in str(made.fix)
 
 
 class Small:

@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from omnitts_cli.audio.chunk import Chunk, Clip
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.engine.engine import Engine
-from omnitts_cli.errors import DeviceError, InputError, ModelError, SettingsError, UsageError, VoiceError
+from omnitts_cli.errors import DeviceError, InputError, ModelError, Notice, SettingsError, UsageError, VoiceError
 from omnitts_cli.request import Request, Sampling
 from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.speech import load as build
@@ -310,3 +310,12 @@ def test_exact_on_a_cpu_is_float32() -> None:
     assert not plan_for(model, device, settings).fixed_chunks  # the sound does not depend on the chunks
     with pytest.raises(DeviceError, match="not bfloat16"):
         load_model("random:toy", device, settings=replace(settings, dtype="bf16"))
+
+
+def test_a_library_that_cannot_be_loaded_is_said_once(cpu: CPUDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[Notice] = []
+    load_model("random:toy", cpu, tell=said.append)
+    assert said == []
+    monkeypatch.setattr(build.library, "why_not", lambda: "wrong ELF class")
+    load_model("random:toy", cpu, tell=said.append)
+    assert [notice.cause for notice in said] == ["wrong ELF class"] and said[0].hint

@@ -100,6 +100,25 @@ def usable() -> list[str]:
     return [] if found is None else _variants(found)
 
 
+def origin() -> tuple[str, str]:
+    """Where the library was compiled, "here" or for a "wheel", and by which compiler. There has to be one."""
+    found = _opened()
+    assert found is not None
+    found.native_origin.restype = ctypes.c_char_p
+    place, _, compiler = found.native_origin().decode().partition(" ")
+    return place, compiler
+
+
+def why_not() -> str | None:
+    """Why the library that is there cannot be loaded; None if it can, or if there is none."""
+    place = build.library()
+    try:
+        ctypes.CDLL(str(place))
+    except OSError as error:
+        return str(error) if place.exists() else None
+    return None
+
+
 def _opened() -> ctypes.CDLL | None:
     try:
         return ctypes.CDLL(str(build.library()))

@@ -22,9 +22,22 @@ HOUSE = Path(__file__).parents[3]
 
 def test_without_a_compiler_it_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(build.shutil, "which", lambda name: None)
+    monkeypatch.setattr(build, "find_spec", lambda name: None)
     monkeypatch.setattr(sys, "argv", ["build"])
     assert build.compiler() is None and build.main() == 1
-    assert capsys.readouterr().err == "no C compiler found (looked for cc, gcc, clang)\n"
+    assert capsys.readouterr().err == "no C compiler found (looked for cc, gcc, clang, ziglang)\n"
+
+
+def test_zig_is_a_compiler_too_and_the_only_one_on_windows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without `-mcpu=baseline` it would use all that this processor has, in every variant."""
+    monkeypatch.setattr(build, "find_spec", lambda name: object())
+    monkeypatch.setattr(build.shutil, "which", lambda name: name)
+    assert build.compiler() == ("cc",)
+    monkeypatch.setattr(build.sys, "platform", "win32")
+    assert build.compiler()[1:] == ("-m", "ziglang", "cc", "-mcpu=baseline")
+    assert build.library().suffix == ".dll"
+    with pytest.raises(build.BuildError, match="not gcc"):
+        build.build("gcc", target=tmp_path / "native.dll")
 
 
 def test_a_compiler_that_fails_leaves_nothing(tmp_path: Path) -> None:
@@ -112,7 +125,42 @@ def test_the_tag_of_a_wheel_is_one_that_its_installer_accepts(
     hook.initialize("standard", built)
     assert built.get("tag") == tag and built["pure_python"] == (tag is None) == bool(hook.warnings)
     assert len(built["force_include"]) == len(list(root.rglob("*.so"))) == (tag is not None)
-    assert tag or hook.warnings[0].endswith("slower: the CPU library cannot be compiled on Windows")
+    assert tag or "on Windows only zig" in hook.warnings[0]
+
+
+@pytest.mark.parametrize("tag", [*build.TARGETS, "any"])
+def test_a_wheel_to_publish_takes_no_library_that_lies_in_the_folder(
+    tag: str, hook: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For every system the command of zig is run, and its library is the only one inside."""
+    lines: list[list[str]] = []
+
+    class Compiled:
+        returncode, stderr = 0, ""
+
+        def __init__(self, line: list[Any], **about: Any) -> None:
+            lines.append([str(word) for word in line])
+            Path(line[line.index("-o") + 1]).touch()
+
+        def communicate(self) -> tuple[bytes, None]:
+            return b"", None
+
+    monkeypatch.setattr(subprocess, "Popen", Compiled)
+    monkeypatch.setattr(subprocess, "run", Compiled)
+    monkeypatch.setenv("OMNITTS_WHEEL", tag)
+    built: dict[str, Any] = {"force_include": {}, "pure_python": True}
+    hook.initialize("standard", built)
+    if tag == "any":
+        assert built == {"force_include": {}, "pure_python": True} and not lines
+        return
+    target = build.TARGETS[tag]
+    assert built["tag"] == f"py3-none-{tag}" and not built["pure_python"]
+    ((source, inside),) = built["force_include"].items()
+    assert Path(inside).name == build.library(target=target).name and build.FOLDER not in Path(source).parents
+    assert len(lines) == len(build.jobs(target.machine)) + 1
+    assert all(target.triple in line and line[1:4] == ["-m", "ziglang", "cc"] for line in lines)
+    hook.finalize("standard", built, "")
+    assert not Path(source).exists()
 
 
 @pytest.mark.slow

@@ -39,6 +39,7 @@ def test_without_a_library_python_does_it(
         place.write_bytes(content)
     monkeypatch.setattr(build, "library", lambda: place)
     assert library.load() is None and library.usable() == [] and cpu.native() is None
+    assert bool(library.why_not()) == (content is not None)
     assert CPUDevice(1).ops() is cpu.OPS
 
 

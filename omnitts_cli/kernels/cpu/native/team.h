@@ -4,8 +4,7 @@
 // has a core. Where it has not, because other programs run, a thread that waits must not keep the core from the one it
 // waits for: it spins briefly, then yields, then sleeps.
 #pragma once
-#include <pthread.h>
-#include <sched.h>
+#include "system.h"
 #include <stdatomic.h>
 #include <stdint.h>
 
@@ -16,8 +15,8 @@ typedef struct {
     _Alignas(64) atomic_int ready; // how many threads the team has; 0 until all have been started
     _Alignas(64) _Atomic int64_t next;
     _Alignas(64) atomic_int arrived, stage, asleep;
-    pthread_mutex_t lock;
-    pthread_cond_t wake;
+    Lock lock;
+    Condition wake;
     void (*work)(void *, int);
     void *what;
 } Team;
@@ -42,22 +41,22 @@ static void wait_for_change(Team *t, atomic_int *value, int before) {
         pause_briefly();
     }
     for (int i = 0; i < YIELDS; i++) {
-        sched_yield();
+        yield_core();
         if (atomic_load_explicit(value, memory_order_acquire) != before) return;
     }
-    pthread_mutex_lock(&t->lock);
+    lock(&t->lock);
     atomic_fetch_add(&t->asleep, 1);
-    while (atomic_load(value) == before) pthread_cond_wait(&t->wake, &t->lock);
+    while (atomic_load(value) == before) wait_for(&t->wake, &t->lock);
     atomic_fetch_sub(&t->asleep, 1);
-    pthread_mutex_unlock(&t->lock);
+    unlock(&t->lock);
 }
 
 static void change(Team *t, atomic_int *value, int to) {
     atomic_store(value, to);
     if (!atomic_load(&t->asleep)) return;
-    pthread_mutex_lock(&t->lock); // a thread that counted itself as asleep is now in pthread_cond_wait
-    pthread_cond_broadcast(&t->wake);
-    pthread_mutex_unlock(&t->lock);
+    lock(&t->lock); // a thread that counted itself as asleep is now in wait_for
+    wake_all(&t->wake);
+    unlock(&t->lock);
 }
 
 // All threads of the team wait here for each other; then the pieces of the next stage can be taken.
@@ -86,32 +85,32 @@ static inline int64_t take(Team *t) {
     return atomic_fetch_add_explicit(&t->next, 1, memory_order_relaxed);
 }
 
-static void *join_in(void *arg) {
+static ENTRY join_in(void *arg) {
     Member *m = arg;
     wait_for_change(m->team, &m->team->ready, 0);
     m->team->work(m->team->what, m->number);
-    return NULL;
+    return 0;
 }
 
 // Runs work(what, number) in up to `threads` threads, the caller's among them, which is number 0. If a thread cannot
 // be started, there are fewer.
 static void work_together(Team *t, int threads, void (*work)(void *, int), void *what) {
-    pthread_t started[MOST_THREADS] = {0};
+    Thread started[MOST_THREADS] = {0};
     Member member[MOST_THREADS];
     threads = threads < 1 ? 1 : threads > MOST_THREADS ? MOST_THREADS : threads;
     t->work = work, t->what = what, t->threads = 1;
     atomic_init(&t->ready, 0), atomic_init(&t->next, 0);
     atomic_init(&t->arrived, 0), atomic_init(&t->stage, 0), atomic_init(&t->asleep, 0);
     if (threads > 1) {
-        pthread_mutex_init(&t->lock, NULL), pthread_cond_init(&t->wake, NULL);
+        lock_init(&t->lock, &t->wake);
         while (t->threads < threads) {
             member[t->threads] = (Member){t, t->threads};
-            if (pthread_create(started + t->threads, NULL, join_in, member + t->threads)) break;
+            if (!start_thread(started + t->threads, join_in, member + t->threads)) break;
             t->threads++;
         }
         change(t, &t->ready, t->threads);
     }
     work(what, 0);
-    for (int i = 1; i < t->threads; i++) pthread_join(started[i], NULL);
-    if (threads > 1) pthread_mutex_destroy(&t->lock), pthread_cond_destroy(&t->wake);
+    for (int i = 1; i < t->threads; i++) join_thread(started[i]);
+    if (threads > 1) lock_destroy(&t->lock, &t->wake);
 }

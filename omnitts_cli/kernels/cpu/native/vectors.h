@@ -3,6 +3,7 @@
 // Every file that includes this is compiled once per instruction set. FUNCTION(name) adds the name of the set, so that all
 // variants link into one library.
 #pragma once
+#include "system.h"
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -11,7 +12,6 @@
 #define JOIN_(a, b) a##_##b
 #define JOIN(a, b) JOIN_(a, b)
 #define FUNCTION(name) JOIN(name, VARIANT)
-#define EXPORT __attribute__((visibility("default")))
 #define INLINE static inline __attribute__((always_inline))
 #ifdef __clang__
 #define UNROLL _Pragma("clang loop unroll(full)")
