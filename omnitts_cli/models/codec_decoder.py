@@ -34,6 +34,7 @@ from omnitts_cli.models.codec_layers import (
     spread,
 )
 from omnitts_cli.models.roles import CodecState
+from omnitts_cli.models.sources import random
 
 Apply = Callable[[str, nn.Module, Tensor], Tensor]
 """(name, layer, x) -> the layer's output. The layer's history is read from and written to the stream's state."""
@@ -281,7 +282,7 @@ class Code2Wav(UpsamplingDecoder):
 
     def __init__(self, shape: Code2WavShape) -> None:
         super().__init__(shape)
-        self.table = nn.Parameter(torch.empty(shape.groups * shape.codes, shape.latent).normal_())
+        self.table = random(shape.groups * shape.codes, shape.latent, std=1.0)
         self._add_layers()
         self.transformer.into = self.transformer.out = nn.Identity()
 

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from omnitts_cli.kernels import plain
 from omnitts_cli.models.layers import angles
+from omnitts_cli.models.sources import random
 
 FEW = 64
 """Columns up to which a convolution is computed as one matrix product: library kernels first rearrange the weights,
@@ -263,7 +264,7 @@ class Books(nn.Module):
 
     def __init__(self, books: int, codes: int, book_width: int, width: int) -> None:
         super().__init__()
-        self.books = nn.Parameter(torch.empty(books, codes, book_width).normal_())
+        self.books = random(books, codes, book_width, std=1.0)
         self.into = nn.Linear(width, book_width, bias=False)
         self.out = nn.Linear(book_width, width, bias=False)
 

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from omnitts_cli.errors import InputError
 from omnitts_cli.kernels.ops import Ops, TextParts
 from omnitts_cli.models.roles import Draft, Prompt
+from omnitts_cli.models.sources import random
 from omnitts_cli.request import Request
 
 
@@ -25,8 +26,8 @@ class FrameEmbedder(nn.Module):
 
     def __init__(self, vocabulary: int, groups: int, codes: int, hidden: int) -> None:
         super().__init__()
-        self.first = nn.Parameter(torch.empty(vocabulary, hidden).normal_(std=0.02))
-        self.rest = nn.Parameter(torch.empty(groups - 1, codes, hidden).normal_(std=0.02))
+        self.first = random(vocabulary, hidden)
+        self.rest = random(groups - 1, codes, hidden)
 
     def control(self, ids: Tensor) -> Tensor:
         """Rows of group 0's table: [...] -> [..., H]."""
@@ -60,7 +61,7 @@ class TextEmbedder(nn.Module):
         super().__init__()
         self.inner = nn.Linear(width, inner or width)
         self.out = nn.Linear(inner or width, hidden)
-        self.table = nn.Parameter(torch.empty(vocabulary, width).normal_(std=0.02))
+        self.table = random(vocabulary, width)
         self.fused: Callable[[Tensor], Tensor] | None = None
 
     def prepare(self, ops: Ops, head: Tensor) -> None:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import ExpertBlock, Ops
+from omnitts_cli.models.sources import random
 
 
 @dataclass(frozen=True)
@@ -33,14 +34,14 @@ class Experts(nn.Module):
     def __init__(self, hidden: int, shape: ExpertShape) -> None:
         super().__init__()
         self.shape = shape
-        self.router = nn.Parameter(torch.empty(shape.count, hidden).normal_(std=0.02))
-        self.gate_up = nn.Parameter(torch.empty(shape.count * 2 * shape.inner, hidden).normal_(std=0.02))
-        self.down = nn.Parameter(torch.empty(shape.count * hidden, shape.inner).normal_(std=0.02))
+        self.router = random(shape.count, hidden)
+        self.gate_up = random(shape.count * 2 * shape.inner, hidden)
+        self.down = random(shape.count * hidden, shape.inner)
         self.shared_gate: nn.Parameter | None = None
         if shape.shared:
-            self.shared_gate = nn.Parameter(torch.empty(1, hidden).normal_(std=0.02))
-            self.shared_gate_up = nn.Parameter(torch.empty(2 * shape.shared, hidden).normal_(std=0.02))
-            self.shared_down = nn.Parameter(torch.empty(hidden, shape.shared).normal_(std=0.02))
+            self.shared_gate = random(1, hidden)
+            self.shared_gate_up = random(2 * shape.shared, hidden)
+            self.shared_down = random(hidden, shape.shared)
 
     def forward(self, x: Tensor, norm: Tensor, eps: float, ops: Ops = plain.OPS) -> Tensor:
         """x + experts(rms_norm(x))."""

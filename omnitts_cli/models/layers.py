@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import FusedStack, LayerWeights, Normed, Ops
 from omnitts_cli.models.experts import Experts, ExpertShape
+from omnitts_cli.models.sources import random
 
 
 def angles(positions: Tensor, head_dim: int, theta: float) -> tuple[Tensor, Tensor]:
@@ -160,15 +161,15 @@ class Layer(nn.Module):
         super().__init__()
         wide = shape.heads * shape.head_dim
         self.input_norm = nn.Parameter(torch.ones(shape.hidden))
-        self.qkv = nn.Parameter(torch.empty(wide + 2 * shape.kv_heads * shape.head_dim, shape.hidden).normal_(std=0.02))
+        self.qkv = random(wide + 2 * shape.kv_heads * shape.head_dim, shape.hidden)
         self.q_norm = nn.Parameter(torch.ones(shape.head_dim))
         self.k_norm = nn.Parameter(torch.ones(shape.head_dim))
-        self.out = nn.Parameter(torch.empty(shape.hidden, wide).normal_(std=0.02))
+        self.out = random(shape.hidden, wide)
         self.mlp_norm = nn.Parameter(torch.ones(shape.hidden))
         self.experts = Experts(shape.hidden, shape.experts) if shape.experts else None
         if self.experts is None:
-            self.gate_up = nn.Parameter(torch.empty(2 * shape.inner, shape.hidden).normal_(std=0.02))
-            self.down = nn.Parameter(torch.empty(shape.hidden, shape.inner).normal_(std=0.02))
+            self.gate_up = random(2 * shape.inner, shape.hidden)
+            self.down = random(shape.hidden, shape.inner)
 
 
 class Stack(nn.Module):

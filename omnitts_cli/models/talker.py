@@ -14,6 +14,7 @@ from omnitts_cli.models.embed import FrameEmbedder
 from omnitts_cli.models.layers import KVCache, Stack, StackShape
 from omnitts_cli.models.roles import Choose
 from omnitts_cli.models.sampling import Controls
+from omnitts_cli.models.sources import random
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Talker(nn.Module):
         super().__init__()
         self.shape = shape
         self.stack = Stack(shape.stack, ops)
-        self.head = nn.Parameter(torch.empty(shape.vocabulary, shape.stack.hidden).normal_(std=0.02))
+        self.head = random(shape.vocabulary, shape.stack.hidden)
         self.fused: FusedStep | None = None
 
     def prepare(self) -> None:
@@ -112,7 +113,7 @@ class Predictor(nn.Module):
         super().__init__()
         self.shape = shape
         self.stack = Stack(shape.stack, ops)
-        self.heads = nn.Parameter(torch.empty(shape.groups - 1, shape.codes, shape.stack.hidden).normal_(std=0.02))
+        self.heads = random(shape.groups - 1, shape.codes, shape.stack.hidden)
         self.project = (
             nn.Linear(shape.talker_hidden, shape.stack.hidden) if shape.talker_hidden != shape.stack.hidden else None
         )

@@ -14,6 +14,7 @@ from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.models.audio_tower import AudioTower, Sound
 from omnitts_cli.models.layers import KVCache, Stack, StackShape, Tap
+from omnitts_cli.models.sources import random
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,8 @@ class Thinker(nn.Module):
         super().__init__()
         self.shape = shape
         self.stack = Stack(shape.stack, ops)
-        self.table = nn.Parameter(torch.empty(shape.vocabulary, shape.stack.hidden).normal_(std=0.02))
-        self.head = nn.Parameter(torch.empty(shape.vocabulary, shape.stack.hidden).normal_(std=0.02))
+        self.table = random(shape.vocabulary, shape.stack.hidden)
+        self.head = random(shape.vocabulary, shape.stack.hidden)
 
     def cache(self, slots: int, capacity: int) -> KVCache:
         """Empty keys and values for `slots` requests of up to `capacity` positions."""

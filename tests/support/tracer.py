@@ -69,6 +69,8 @@ class Tracer:
         self._walk = self._walks["say"]
         self._thread = threading.local()
         self._waits = threading.Semaphore(0)
+        self._at_entry = {OPENS: lambda: self._walk_on("open"), WAITS: self._waits.release, ENGINE: self._waits.acquire}
+        self._at_return = {OPENS: lambda: self._walk_on("say"), HANDS_OVER: self._waits.acquire, WRITES: self._finish}
 
     def start(self) -> None:
         """From now on, in this thread and in new ones."""
@@ -95,12 +97,7 @@ class Tracer:
             return None
         file = code.co_filename.removeprefix(self._package)
         place = (file, code.co_qualname)
-        if place == OPENS:
-            self._walk = self._walks["open"]
-        elif place == WAITS:
-            self._waits.release()
-        elif place == ENGINE:
-            self._waits.acquire()
+        self._at_entry.get(place, int)()
         caller = self._caller(frame)
         if caller[0] != file:
             self._walk.switches.add((caller, place))
@@ -109,16 +106,18 @@ class Tracer:
         def line(frame: FrameType, event: str, argument: Any) -> Any:
             if event == "line":
                 self._walk.lines.setdefault(file, set()).add(frame.f_lineno)
-            elif event == "return" and place == OPENS:
-                self._walk = self._walks["say"]
-            elif event == "return" and place == HANDS_OVER:
-                self._waits.acquire()
-            elif event == "return" and place == WRITES:
-                sys.settrace(None)
-                self._done({name: walk.shown() for name, walk in self._walks.items()})
+            elif event == "return":
+                self._at_return.get(place, int)()
             return line
 
         return line
+
+    def _walk_on(self, name: str) -> None:
+        self._walk = self._walks[name]
+
+    def _finish(self) -> None:
+        sys.settrace(None)
+        self._done({name: walk.shown() for name, walk in self._walks.items()})
 
     def _import(self, frame: FrameType) -> Any:
         """Nothing counts in this thread until the module has been imported."""

@@ -7,13 +7,12 @@ those of one module's own parameters; the caller that combines modules adds a pr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from omnitts_cli.families.common.fields import HEADS, LAYERS, WIDTH, Fields
 from omnitts_cli.kernels.ops import Ops
@@ -261,17 +260,6 @@ class Part:
     folder: str  # inside the model folder
     leftover: tuple[str, ...] | None
     float32: bool = True
-
-
-class SkipInit(TorchFunctionMode):
-    """Skips initial values: on "meta" there is nothing to fill, and filling would import torch's compiler (3 s)."""
-
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        if func is Tensor.normal_ or getattr(func, "__module__", None) == nn.init.__name__:
-            return args[0] if args else (kwargs or {})["tensor"]
-        return func(*args, **(kwargs or {}))
 
 
 def language_names(predictor: PredictorShape, talker: Names, text: Names) -> Names:

@@ -9,7 +9,7 @@ import torch
 
 from omnitts_cli.families.common.family import Family, ThinkerFamily
 from omnitts_cli.families.common.fields import Fields
-from omnitts_cli.families.common.parts import Language, Part, SkipInit, language_names
+from omnitts_cli.families.common.parts import Language, Part, language_names
 from omnitts_cli.families.common.tokenizer import TextTokenizer
 from omnitts_cli.families.qwen3_omni import released
 from omnitts_cli.families.qwen3_omni.config import SAMPLE_RATE, Config, config_of, read_config
@@ -47,7 +47,7 @@ class Parts:
 
 def parts(config: Config, ops: Ops = plain.OPS) -> Parts:
     """The modules of a config, without numbers: nothing large is allocated before the files are compared."""
-    with torch.device("meta"), SkipInit():
+    with torch.device("meta"):
         hidden = config.talker.stack.hidden
         text = TextEmbedder(config.text_vocabulary, config.text_width, hidden, config.text_inner)
         language, codec = Language(config.talker, config.predictor, text, ops), Code2Wav(config.codec)

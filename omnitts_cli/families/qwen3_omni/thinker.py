@@ -12,7 +12,7 @@ import torch
 
 from omnitts_cli.errors import ModelError
 from omnitts_cli.families.common.fields import HEADS, LAYERS, POSITIONS, TOKENS, WIDTH, Fields
-from omnitts_cli.families.common.parts import Part, SkipInit, prefixed, stack_shape
+from omnitts_cli.families.common.parts import Part, prefixed, stack_shape
 from omnitts_cli.families.common.tokenizer import TextTokenizer
 from omnitts_cli.families.qwen3_omni import released
 from omnitts_cli.families.qwen3_omni.chat import SPOKEN_STYLE, ChatIds, OmniChat, SoundIds
@@ -157,7 +157,7 @@ def tower_part(config: ThinkerConfig) -> Part | None:
     if config.audio is None or config.ids.sound is None:
         return None
     shape = tower_shape(config.audio, config.shape.stack.hidden)
-    with torch.device("meta"), SkipInit():
+    with torch.device("meta"):
         tower = AudioTower(shape)
     return Part(tower, tower_names(shape), "", None, float32=False)
 
@@ -176,7 +176,7 @@ def projection_part(config: ThinkerConfig) -> Part | None:
     assert config.talker is not None
     at = config.talker.part("text_config")
     inner, width = at.whole("intermediate_size", 8 * WIDTH), at.whole("hidden_size", WIDTH)
-    with torch.device("meta"), SkipInit():
+    with torch.device("meta"):
         projection = StateProjection(config.shape.stack.hidden, inner, width)
     pairs = (("inner", "linear_fc1"), ("out", "linear_fc2"))
     names: Names = {
@@ -189,7 +189,7 @@ def projection_part(config: ThinkerConfig) -> Part | None:
 
 def thinker_part(config: ThinkerConfig, ops: Ops = plain.OPS) -> Part:
     """The module without values: nothing large is allocated before the files are compared."""
-    with torch.device("meta"), SkipInit():
+    with torch.device("meta"):
         thinker = Thinker(config.shape, ops.long or ops)
     return Part(thinker, thinker_names(config.shape), "", BESIDE, float32=False)
 

@@ -16,7 +16,6 @@ from omnitts_cli.families.common.fields import Fields
 from omnitts_cli.families.common.parts import (
     Language,
     Part,
-    SkipInit,
     book_names,
     conv_names,
     language_names,
@@ -55,7 +54,7 @@ class Parts:
 
 def parts(config: Config, ops: Ops = plain.OPS, *, cloning: bool = True) -> Parts:
     """The modules of a config, without weights: nothing large is allocated before the files are checked."""
-    with torch.device("meta"), SkipInit():
+    with torch.device("meta"):
         text = TextEmbedder(config.text_vocabulary, config.text_width, config.talker.stack.hidden)
         language, decoder = Language(config.talker, config.predictor, text, ops), CodecDecoder(config.decoder)
     names = language_names(config.predictor, talker_names(config.talker), text_names())
@@ -71,7 +70,7 @@ def encoders(config: Config) -> tuple[Part | None, Part | None]:
     """The parts for cloning: the codec's encoder and the speaker encoder."""
     if config.encoder is None or config.speaker_encoder is None:
         return None, None
-    with torch.device("meta"), SkipInit():
+    with torch.device("meta"):
         encoder, speaker = CodecEncoder(config.encoder), SpeakerEncoder(config.speaker_encoder)
     return (
         Part(encoder, encoder_names(config.encoder), CODEC_FOLDER, None),
