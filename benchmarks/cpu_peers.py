@@ -77,9 +77,9 @@ def made(options: argparse.Namespace) -> Path:
     import torch
     from safetensors.torch import save_file
 
+    from omnitts_cli.families.common.parts import stored
     from omnitts_cli.families.qwen3_tts.config import read_config
     from omnitts_cli.families.qwen3_tts.family import parts
-    from omnitts_cli.training.export import stored
     from omnitts_cli.weights.random_fill import random_fill
 
     if options.model:

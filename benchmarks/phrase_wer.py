@@ -72,9 +72,9 @@ def main() -> None:
     options = parser.parse_args()
     from everyday import phrases
 
+    from omnitts_cli.bench.evaluate import word_errors, words
     from omnitts_cli.speech.tts import load
     from omnitts_cli.text.phrases import cuts
-    from omnitts_cli.training.evaluate import word_errors, words
     from omnitts_cli.training.listeners import Installed
 
     judge, tts = Installed(options.whisper), load("tiny", device="cpu", threads=1)

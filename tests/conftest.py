@@ -26,6 +26,10 @@ settings.register_profile("explore", deadline=None)
 settings.load_profile("same")
 
 MOST_GROWTH_BYTES = 200 << 20
+NOT_IN_A_WHEEL = "training"
+"""The folder of the package, and of its tests, that only a checkout has."""
+packaged = not (Path(omnitts_cli.__file__).parent / NOT_IN_A_WHEEL).exists()
+collect_ignore = [NOT_IN_A_WHEEL] if packaged else []
 collected_at = [0]
 """The memory of this process after the last full collection."""
 
@@ -46,6 +50,12 @@ def pytest_configure() -> None:
         build.build()
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_report_header() -> list[str]:
+    """Says which tests are not among those that run."""
+    left_out = f"tests/{NOT_IN_A_WHEEL}: left out, as the installed package has no training of tiny; to run them: "
+    return [left_out + f"PYTHONPATH=. pytest tests/{NOT_IN_A_WHEEL}"] if packaged else []
 
 
 def pytest_collection() -> None:

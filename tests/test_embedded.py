@@ -17,13 +17,12 @@ import numpy as np
 import pytest
 
 from omnitts_cli.audio.chunk import Chunk
+from omnitts_cli.bench.acoustics import pitch, tallest_tone
+from omnitts_cli.bench.evaluate import error_rate, recogniser, sentences
 from omnitts_cli.request import Request, Sampling
 from omnitts_cli.speech.load import Engine, open_engine
 from omnitts_cli.speech.speaking import estimated_s
 from omnitts_cli.text.american.phonemes import phonemes
-from omnitts_cli.training.acoustics import pitch
-from omnitts_cli.training.compare import tallest_tone
-from omnitts_cli.training.evaluate import error_rate, recogniser, sentences
 from omnitts_cli.voices import Cloned, Designed, Named, Voice
 from omnitts_cli.weights.find import TINY
 

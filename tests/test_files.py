@@ -17,11 +17,12 @@ PACKAGE = Path(files.__file__).parent
 OWN = {
     "files.py",  # the reader itself
     "cli/commands.py", "cli/complete.py", "cli/deploy.py", "cli/help.py", "cli/speechd.py",  # of the package
-    "server/page.py", "text/american/dictionary.py", "text/european/contexts.py", "devices/fingerprint.py",  # the same
+    "bench/evaluate.py", "server/page.py", "text/american/dictionary.py", "text/european/contexts.py",  # the same
+    "devices/fingerprint.py",  # the same
     "devices/cpu.py", "fleet/disk.py",  # of the system
     "kernels/cpu/build.py", "kernels/cuda/nvrtc.py", "kernels/cuda/layout.py", "kernels/cuda/__init__.py",
     "weights/verify.py",  # files whose size was checked before
-    "fleet/store.py", "fleet/worker.py", "books/cache.py", "books/aac.py",  # what this run itself has written
+    "fleet/store.py", "fleet/worker.py", "books/cache.py", "books/aac.py", "tune/journal.py",  # what this run itself has written
 }  # fmt: skip
 """Who may read a whole file without a limit."""
 

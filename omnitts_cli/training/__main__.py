@@ -10,10 +10,11 @@ import json
 import sys
 from pathlib import Path
 
+from omnitts_cli.bench import evaluate
 from omnitts_cli.devices.choose import choose
 from omnitts_cli.devices.device import Device
 from omnitts_cli.errors import OmniError
-from omnitts_cli.training import compare, evaluate, recipe, texts
+from omnitts_cli.training import compare, recipe, texts
 from omnitts_cli.training.codec_stage import CodecStage, train_codec
 from omnitts_cli.training.export import export, export_codec
 from omnitts_cli.training.judge import PARTS, judge, judge_texts

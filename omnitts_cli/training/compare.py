@@ -8,23 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
+from omnitts_cli.bench.acoustics import pitch, power, tallest_tone
+from omnitts_cli.bench.evaluate import sentences, word_errors, words
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.errors import InputError, OmniError
 from omnitts_cli.speech.tts import load
 from omnitts_cli.training import kokoro
-from omnitts_cli.training.acoustics import pitch
-from omnitts_cli.training.evaluate import sentences, word_errors, words
 from omnitts_cli.training.judge import interval, phonemes, spoken_texts, word_counts
 from omnitts_cli.training.listeners import Listeners
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.spoken import speak
 from omnitts_cli.training.teacher import SAMPLE_RATE, Teacher
 
-WINDOW = 1024
-LOWEST_TONE = 3000  # Hz: below it a voice's own harmonics stand out
-NEIGHBOURS = 8  # bins on either side
 CLIPPED = 0.999
 SHOWN, LOUDEST, RANGE = 3, 30, 90  # sentences on the page; decibels
 COLOURS = 48  # of the picture, to keep it small
@@ -108,23 +104,6 @@ def measure(system: System, first: System, listeners: Listeners) -> dict[str, fl
     }
 
 
-def tallest_tone(sounds: Sounds) -> tuple[float, float]:
-    """(Hz, decibels over its neighbours) of the line that stands out most in the mean spectrum: a whistle."""
-    power = np.mean([_power(sound).mean(0) for sound in sounds], 0)
-    around = sliding_window_view(np.pad(power, NEIGHBOURS, mode="edge"), 2 * NEIGHBOURS + 1)
-    above = 10 * np.log10((power + 1e-20) / (np.median(around, 1) + 1e-20))
-    lines = np.fft.rfftfreq(WINDOW, 1 / SAMPLE_RATE)
-    at = int(np.argmax(np.where(lines >= LOWEST_TONE, above, -np.inf)))
-    return float(lines[at]), float(above[at])
-
-
-def _power(sound: np.ndarray) -> np.ndarray:
-    """[windows, bins]."""
-    long = np.pad(sound, (0, max(0, WINDOW - len(sound))))
-    windows = sliding_window_view(long, WINDOW)[:: WINDOW // 4]
-    return np.abs(np.fft.rfft(windows * np.hanning(WINDOW))) ** 2
-
-
 def markdown(measured: dict[str, dict[str, float]]) -> str:
     """The table, with a column for each system."""
     rows = {
@@ -158,7 +137,7 @@ def page(found: Sequence[System], picture: Path) -> None:
     )
     for row, line in enumerate(panels):
         for panel, system in zip(line, found, strict=True):
-            decibels = 10 * np.log10(_power(system.sounds[row]).T + 1e-12)
+            decibels = 10 * np.log10(power(system.sounds[row]).T + 1e-12)
             extent = (0, len(system.sounds[row]) / SAMPLE_RATE, 0, SAMPLE_RATE / 2000)
             limits = {"vmin": LOUDEST - RANGE, "vmax": LOUDEST}
             panel.imshow(decibels, aspect="auto", origin="lower", extent=extent, cmap="magma", **limits)

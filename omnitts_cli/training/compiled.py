@@ -7,7 +7,7 @@ from torch import Tensor
 
 from omnitts_cli.models import codec_layers
 from omnitts_cli.models.codec_layers import Snake
-from omnitts_cli.training.discriminators import apart_from
+from omnitts_cli.training.mel_distance import apart_from
 
 # One graph for each of a decoder's five shapes. A single graph for all shapes would split the sums over rows (the
 # gradients of the two factors) into as many parts as the first shape needs, eight. For half a million rows of 24

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from omnitts_cli.training.channels_last import even_conv
-from omnitts_cli.training.mel_distance import spectrum
+from omnitts_cli.training.mel_distance import apart_from, spectrum
 
 SPECTRUM_WINDOWS = (2048, 1024, 512)
 POWER, FLOOR = 0.3, 1e-7
@@ -106,11 +106,6 @@ def generator_losses(
         for a, b in zip(own, true, strict=True):
             apart = apart + distance(_row(a), _row(b.detach())) / len(own)
     return adversarial, apart
-
-
-def apart_from(made: Tensor, true: Tensor) -> Tensor:
-    made, true = made.float(), true.float()
-    return (made - true).abs().mean() / (true.abs().mean() + 1e-5)
 
 
 def _row(x: Tensor) -> Tensor:

@@ -8,12 +8,11 @@ from typing import Any
 
 import torch
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import Tensor
 
-from omnitts_cli.families.common.parts import books, joined_rows
+from omnitts_cli.families.common.parts import stored
 from omnitts_cli.families.qwen3_tts.cloner import encoder_names
 from omnitts_cli.families.qwen3_tts.family import decoder_names
-from omnitts_cli.models.sources import Derived, Join, Names, One, Stack
 from omnitts_cli.training import files, speech_stage
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.speaker_heads import stretch
@@ -62,25 +61,3 @@ def _describe(path: Path, content: dict[str, Any]) -> None:
 
 def _write(tensors: dict[str, Tensor], dtype: torch.dtype, path: Path) -> None:
     save_file({name: t.detach().to(dtype).contiguous() for name, t in tensors.items()}, path, {"format": "pt"})
-
-
-def stored(module: nn.Module, names: Names) -> dict[str, Tensor]:
-    """Applies a rename table backwards: our tensors under the names and in the shapes of the checkpoint."""
-    ours = dict(module.named_parameters()) | dict(module.named_buffers())
-    tensors: dict[str, Tensor] = {}
-    for name, source in names.items():
-        value = ours[name].detach()
-        match source:
-            case One(theirs):
-                tensors[theirs] = value
-            case Join(theirs):
-                tensors |= dict(zip(theirs, value.split(joined_rows(name, len(theirs), ours)), strict=True))
-            case Stack(theirs):
-                tensors |= dict(zip(theirs, value.unbind(0), strict=True))
-            case Derived(theirs, compute) if compute is books:
-                for number, book in enumerate(value):
-                    tensors[theirs[2 * number]] = book
-                    tensors[theirs[2 * number + 1]] = torch.ones(book.shape[0])
-            case Derived(theirs, _):  # a matrix that is stored as a convolution of width one
-                tensors[theirs[0]] = value[..., None]
-    return tensors

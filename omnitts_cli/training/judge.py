@@ -14,7 +14,9 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from omnitts_cli.bench.acoustics import pitch
 from omnitts_cli.bench.campaign import Shape
+from omnitts_cli.bench.evaluate import Transcribe, harder, sentences, word_errors, words
 from omnitts_cli.bench.job import Job, Speaker, Texts
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.errors import InputError
@@ -23,10 +25,8 @@ from omnitts_cli.speech.clip import Clip
 from omnitts_cli.speech.tts import load
 from omnitts_cli.text.american.sentence import reader
 from omnitts_cli.text.spell_out import plain_letters
-from omnitts_cli.training.acoustics import pitch
 from omnitts_cli.training.books import usage
 from omnitts_cli.training.described import DESCRIPTIONS
-from omnitts_cli.training.evaluate import Transcribe, harder, sentences, word_errors, words
 from omnitts_cli.training.listeners import Installed, Listeners
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.spoken import peak_memory, speak

@@ -15,9 +15,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from omnitts_cli.audio.resample import resample
+from omnitts_cli.bench.evaluate import RECOGNISER_RATE
 from omnitts_cli.errors import OmniError
 from omnitts_cli.text.numerals import cardinal
-from omnitts_cli.training.evaluate import RECOGNISER_RATE
 from omnitts_cli.training.teacher import SAMPLE_RATE
 
 EVEN = 10 ** (-30 / 20)  # root mean square at which voices are compared

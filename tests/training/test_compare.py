@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import soundfile
 
+from omnitts_cli.bench.evaluate import sentences
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.errors import InputError
 from omnitts_cli.training import compare
 from omnitts_cli.training.__main__ import Rebuild
-from omnitts_cli.training.compare import System, markdown, measure, systems, tallest_tone
-from omnitts_cli.training.evaluate import sentences
+from omnitts_cli.training.compare import System, markdown, measure, systems
 from omnitts_cli.training.judge import spoken_texts
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.teacher import SAMPLE_RATE
@@ -57,13 +57,6 @@ def test_the_table_has_what_was_measured() -> None:
     rows = markdown({"teacher": measure(teacher, teacher, Ears()), "ours": told}).splitlines()
     assert rows[0] == "| | teacher | ours |" and "| 0.000 / 0.000 | 0.000 / 1.000 |" in rows[3]
     assert {row.count("|") for row in rows} == {4}
-
-
-def test_a_whistle_is_found() -> None:
-    noise = np.random.default_rng(0).normal(0, 0.1, SAMPLE_RATE).astype(np.float32)
-    assert tallest_tone([noise])[1] < 3
-    hertz, above = tallest_tone([noise + hum(8039, level=0.02)])
-    assert hertz == pytest.approx(8039, abs=SAMPLE_RATE / compare.WINDOW) and above > 6
 
 
 def test_recordings_are_read_in_order(tmp_path: Path, small: Recipe, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from omnitts_cli.bench.evaluate import words
 from omnitts_cli.errors import InputError
 from omnitts_cli.training import judge as judging
-from omnitts_cli.training.evaluate import words
 from omnitts_cli.training.judge import (
     GOALS,
     UNSEEN,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from omnitts_cli.bench.evaluate import sentences
 from omnitts_cli.training import texts
-from omnitts_cli.training.evaluate import sentences
 
 
 def test_sentences_are_cut_and_strange_ones_left_out() -> None:

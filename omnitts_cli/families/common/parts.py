@@ -303,3 +303,25 @@ def book_names(ours: str, theirs: str, codebooks: list[str], sums: str) -> Names
         f"quantiser.{ours}.into.weight": Derived((f"{theirs}.input_proj.weight",), matrix),
         f"quantiser.{ours}.out.weight": Derived((f"{theirs}.output_proj.weight",), matrix),
     }
+
+
+def stored(module: nn.Module, names: Names) -> dict[str, Tensor]:
+    """Applies a rename table backwards: our tensors under the names and in the shapes of the checkpoint."""
+    ours = dict(module.named_parameters()) | dict(module.named_buffers())
+    tensors: dict[str, Tensor] = {}
+    for name, source in names.items():
+        value = ours[name].detach()
+        match source:
+            case One(theirs):
+                tensors[theirs] = value
+            case Join(theirs):
+                tensors |= dict(zip(theirs, value.split(joined_rows(name, len(theirs), ours)), strict=True))
+            case Stack(theirs):
+                tensors |= dict(zip(theirs, value.unbind(0), strict=True))
+            case Derived(theirs, compute) if compute is books:
+                for number, book in enumerate(value):
+                    tensors[theirs[2 * number]] = book
+                    tensors[theirs[2 * number + 1]] = torch.ones(book.shape[0])
+            case Derived(theirs, _):  # a matrix that is stored as a convolution of width one
+                tensors[theirs[0]] = value[..., None]
+    return tensors

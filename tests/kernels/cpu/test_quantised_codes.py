@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from omnitts_cli.audio.chunk import Clip
+from omnitts_cli.bench.evaluate import sentences
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.engine.engine import Engine
 from omnitts_cli.kernels import cpu
@@ -24,7 +25,6 @@ from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.request import Request
 from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.speech.load import load_model, plan_for
-from omnitts_cli.training.evaluate import sentences
 from omnitts_cli.voices import Named
 from omnitts_cli.weights.find import TINY
 

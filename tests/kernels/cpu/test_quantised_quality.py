@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from omnitts_cli.audio.chunk import Clip
+from omnitts_cli.bench.evaluate import sentences
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.engine.engine import Engine
 from omnitts_cli.kernels import cpu
@@ -17,7 +18,6 @@ from omnitts_cli.models.forced import divergence, forced
 from omnitts_cli.request import Request
 from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.speech.load import load_model, plan_for
-from omnitts_cli.training.evaluate import sentences
 from omnitts_cli.voices import Named
 from omnitts_cli.weights.find import TINY
 

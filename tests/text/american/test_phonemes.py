@@ -10,10 +10,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from omnitts_cli.bench.evaluate import hard_words
 from omnitts_cli.errors import InputError
 from omnitts_cli.text.american.phonemes import ArrivingPhonemes, phonemes, readable
 from omnitts_cli.text.spell_out import plain_letters
-from omnitts_cli.training.evaluate import hard_words
 
 STRING = re.compile(r"[ ,.!?ˈˌɾaɪeʊoɔbdfhijklmnpstuvwzæðŋɑɒəɛɜɡɹʃʌʒʤʧθᵊᵻ]*")
 ODD = ["😀 hello 😀", "a\x00b\x1b[31mc", "z" * 10_000, "a" * 10_000, "'" * 500, "-" * 500, "x-" * 300, "'-'-'",

@@ -10,9 +10,8 @@ from importlib import resources
 import numpy as np
 
 from omnitts_cli.errors import OmniError
-from omnitts_cli.training.teacher import SAMPLE_RATE
 
-RECOGNISER_RATE = 16000  # samples a second
+RATE, RECOGNISER_RATE = 24_000, 16_000  # samples a second: of what is judged, and of what the recogniser takes
 Transcribe = Callable[[np.ndarray], str]
 """Mono float32 at 24 kHz -> words."""
 
@@ -79,7 +78,7 @@ def recogniser() -> Transcribe:
     decoder = Decoder(samprate=RECOGNISER_RATE, loglevel="FATAL")
 
     def transcribe(sound: np.ndarray) -> str:
-        at_rate = resample(sound, round(len(sound) * RECOGNISER_RATE / SAMPLE_RATE))
+        at_rate = resample(sound, round(len(sound) * RECOGNISER_RATE / RATE))
         decoder.start_utt()
         decoder.process_raw((np.clip(at_rate, -1, 1) * 32767).astype(np.int16).tobytes(), full_utt=True)
         decoder.end_utt()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from omnitts_cli.training.evaluate import error_rate, hard_words, resample, sentences, unseen, word_errors, words
-from omnitts_cli.training.texts import plain
+from omnitts_cli.bench.evaluate import error_rate, hard_words, resample, sentences, unseen, word_errors, words
 
 
 @pytest.mark.parametrize(
@@ -29,7 +28,7 @@ def test_the_rate_is_over_all_words() -> None:
 
 def test_evaluation_speaks_sentences_of_three_kinds() -> None:
     assert len(set(sentences())) == 50 and len(hard_words()) == 300
-    assert len({plain(sentence) for sentence in unseen()}) == len(unseen()) == 410
+    assert len({" ".join(words(sentence)) for sentence in unseen()}) == len(unseen()) == 410
 
 
 def test_hard_words_stand_in_their_sentences() -> None:
