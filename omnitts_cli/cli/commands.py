@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from omnitts_cli.errors import OmniError
+from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.settings.setting import Field, fields_of
 
 PACKAGE = Path(__file__).parent.parent
@@ -363,7 +364,11 @@ VOICES = (
         "voices export",
         "cli.voices:export",
         "Export a saved voice to a file.",
-        (SAVED, Argument("file", "FILE.voice", "File to write.")),
+        (
+            SAVED,
+            Argument("file", "FILE.voice|DIR", "File to write, or with --format peft a folder."),
+            Option("form", "--format", "peft: a tuned voice as an adapter that PEFT reads.", "peft"),
+        ),
         MESSAGES,
     ),
     Command(
@@ -371,8 +376,9 @@ VOICES = (
         "cli.voices:import_",
         "Import a voice file.",
         (
-            Argument("file", "FILE.voice", "A voice file."),
+            Argument("file", "FILE.voice|DIR", "A voice file, or a folder with an adapter in the format of PEFT."),
             Option("name", "--name", "Name to save it under.", "NAME"),
+            Option("model", "-m --model", "The model of the adapter in a folder. [tiny]", "NAME", EMBEDDED),
             FORCE,
         ),
         MESSAGES,

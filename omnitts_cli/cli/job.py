@@ -68,10 +68,11 @@ class Job:
         return self.speech.language if self.speech.language in LANGUAGES else None
 
     @contextmanager
-    def opened(self, variant: str, model: str | None = None) -> Iterator[Ready | None]:
+    def opened(self, variant: str, model: str | None = None, voice: Voice | None = None) -> Iterator[Ready | None]:
         """Opens the model after everything else has been checked; None if none is needed.
 
-        `variant` completes a bare size such as 0.6b; `model` is the one that a saved voice brings along.
+        `variant` completes a bare size such as 0.6b; `model` is the one that a saved voice brings along. A tuned
+        `voice` is merged into it.
         """
         if self.output.audio_device == "list":
             sound_out.list_speakers()
@@ -79,7 +80,8 @@ class Job:
             return
         if self.speech.max_frames is not None and self.speech.max_seconds is not None:
             raise UsageError("use either --max-frames or --max-seconds, not both", hint="leave one of them out")
-        wanted, via = self.speech.model or model, self.via()
+        tuned = voice if voice is not None and voice.adapter is not None else None
+        wanted, via = self.speech.model or model, self.via(tuned is not None)
         script, texts = self.script()
         if self.output.dry_run:
             name = wanted or EMBEDDED
@@ -100,7 +102,10 @@ class Job:
             subs, codes = self.side_files(closing)
             script.peek(FIRST_S)  # an empty one is refused now
             tts = closing.enter_context(
-                served or opened_model(wanted, variant, self.machine, self.network, self.messages, patient=stage.safe)
+                served
+                or opened_model(
+                    wanted, variant, self.machine, self.network, self.messages, patient=stage.safe, voice=tuned
+                )
             )
             sound_out.require_rate(rate, tts.sample_rate)
             yield Ready(self, tts, stage, subs, codes, script, texts)
@@ -120,9 +125,10 @@ class Job:
         length.confirm(seconds, self.output.max_hours, self.messages)
         length.tell(seconds)
 
-    def via(self) -> str:
+    def via(self, tuned: bool = False) -> str:
         """--via; off where a server cannot do what is asked."""
-        wanted = {"--live": self.live, "--codes": self.output.codes, "--save-voice": self.keeps_voice}
+        wanted = {"--live": self.live, "--codes": self.output.codes, "--save-voice": self.keeps_voice,
+                  "a tuned voice": tuned}  # fmt: skip
         only_here = next((name for name, given in wanted.items() if given), None)
         if only_here and self.output.via not in ("auto", "off"):
             raise UsageError(f"{only_here} cannot be used with --via {self.output.via}", hint="--via off")
@@ -339,6 +345,9 @@ def open_for(
 ) -> AbstractContextManager[TTS]:
     """The model of a voice, as `say` opens it."""
     model, variant = model_for(speech)
+    saved = saved_voice(speech.voice)
+    if saved is not None and saved.adapter is not None:
+        return opened_model(model, variant, machine, network, messages, voice=saved)
     served = of_server(via, model, variant, machine, network)
     return served or opened_model(model, variant, machine, network, messages)
 

@@ -72,7 +72,7 @@ def speak(job: Job) -> None:
     variant, model = "base" if saved else "custom_voice", None
     if saved and job.speech.model is None:
         model = model_of(saved.about, saved.name)
-    with job.opened(variant, model) as ready:
+    with job.opened(variant, model, saved) as ready:
         if ready:
             ready.speak(saved or job.speech.voice, job.speech.style)
 

@@ -13,9 +13,9 @@ from omnitts_cli.errors import InputError, ModelError, UsageError
 from omnitts_cli.settings.commands import SavedClip
 from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.settings.table import Intent, Machine, Messages, Model, Network, TextIn
-from omnitts_cli.speech import voice_files
+from omnitts_cli.speech import adapters, voice_files
 from omnitts_cli.speech.reference import reference
-from omnitts_cli.speech.voice_files import SUFFIX
+from omnitts_cli.speech.voice_files import SUFFIX, SavedVoice
 from omnitts_cli.speech.voices import parts_of_blend
 from omnitts_cli.terminal.console import console
 from omnitts_cli.text.language import LANGUAGES, language_code
@@ -117,10 +117,12 @@ def rm(name: str, messages: Messages, yes: bool = False) -> None:
     console.record(status="ok", name=name)
 
 
-def export(name: str, file: str, messages: Messages) -> None:
-    """Export a saved voice to a file."""
+def export(name: str, file: str, messages: Messages, form: str | None = None) -> None:
+    """Export a saved voice to a file, or a tuned one to a folder in the format of PEFT."""
     copy = f"omnitts voices blend my-{name} {name}:1 {name}:1 -m {EMBEDDED}   saves a copy, which can be exported"
     voice = voice_files.read(saved_file(name, "be exported", copy))
+    if form is not None:
+        return export_adapter(voice, Path(file), form)
     if Path(file).is_dir():
         raise UsageError(f"{file} is a folder", hint=f"omnitts voices export {name} {Path(file) / name}{SUFFIX}")
     if not file.endswith(SUFFIX):
@@ -175,14 +177,34 @@ def is_here(model: str) -> bool:
     return True
 
 
-def import_(file: str, messages: Messages, name: str | None = None, force: bool = False) -> None:
-    """Import a voice file."""
+def export_adapter(voice: SavedVoice, folder: Path, form: str) -> None:
+    """The adapter of a tuned voice, the speaker's vector and a card, as a folder that PEFT reads."""
+    if form != "peft":
+        raise UsageError(f"--format {form[:40]} is not known", hint="--format peft")
+    if voice.adapter is None:
+        raise UsageError(f"voice '{voice.name}' is not tuned, so it has no adapter", hint="leave out --format")
+    if folder.exists():
+        raise InputError(f"{folder} already exists", hint="choose another name")
+    adapters.write_peft(folder, voice.adapter, voice.voice.embedding, adapters.card(voice.name, voice.about))
+    console.note(f"wrote {folder}")
+    console.record(status="ok", name=voice.name, folder=str(folder))
+
+
+def of_adapter(folder: Path, model: str) -> SavedVoice:
+    """The voice in a folder in the format of PEFT."""
+    adapter, vector = adapters.read_peft(folder)
+    about = {"model": model, "source": "adapter in the format of PEFT"}
+    return SavedVoice(folder.resolve().name.lower(), Cloned(vector), about, None, adapter)
+
+
+def import_(file: str, messages: Messages, name: str | None = None, model: str = EMBEDDED, force: bool = False) -> None:
+    """Import a voice file, or a folder with an adapter."""
     if is_recording(Path(file)):
         raise InputError(
             f"{file} is a recording, not a voice file",
             hint=f"omnitts voices save NAME -r {file}",
         )
-    voice = voice_files.read(Path(file))
+    voice = of_adapter(Path(file), model) if Path(file).is_dir() else voice_files.read(Path(file))
     name = name or voice.name
     refuse_namesake(name, force)
     kept = voice_files.save(replace(voice, name=name))

@@ -290,6 +290,7 @@ class SpeechModel:
     plain_letters: bool = False  # it reads English letters and ,.!?'- only
     obeys_style: bool = False  # whether its named voices follow an instruction
     vector_of: Callable[[str], np.ndarray] | None = None  # a named voice as a vector, where clones are spoken too
+    adapter: str | None = None  # the sum of the adapter that was merged into the weights
 
     @property
     def precision(self) -> str:

@@ -34,6 +34,7 @@ class FarModel:
     obeys_style: bool = False
     cloner: Any = None
     vector_of: Callable[[str], np.ndarray] | None = None
+    adapter: str | None = None  # a model that is elsewhere has none: tuned voices are spoken by a model of this process
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -30,11 +31,13 @@ from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.settings.environment import EMBEDDED, variable
 from omnitts_cli.settings.setting import readable_size
 from omnitts_cli.speech.memory import shortage
+from omnitts_cli.voices import Adapter
 from omnitts_cli.weights import eight
 from omnitts_cli.weights.checkpoint import Checkpoint
 from omnitts_cli.weights.fetch import Report
 from omnitts_cli.weights.find import TINY, find
 from omnitts_cli.weights.load import fill
+from omnitts_cli.weights.merged import MergedCheckpoint
 from omnitts_cli.weights.random_fill import random_fill
 from omnitts_cli.weights.sums import model_sha256
 
@@ -62,15 +65,17 @@ def open_engine(
     variant: str | None = None,
     report: Report | None = None,
     tell: Callable[[Notice], None] = lambda notice: None,
+    adapter: Adapter | None = None,
     **options: Any,
 ) -> Engine:
-    """Returns an engine for the model called `name`. `options` are those of EngineSettings.
+    """Returns an engine for the model called `name`. `options` are those of EngineSettings. `adapter` is merged into
+    the weights.
 
     `tell` is called with what differs from the request or takes longer than it should.
     """
     settings = EngineSettings.of(options, "load()")
     device = device_for(name, settings)
-    model = load_model(name, device, variant=variant, settings=settings, report=report, tell=tell)
+    model = load_model(name, device, variant=variant, settings=settings, report=report, tell=tell, adapter=adapter)
     return start(model, device, plan_for(model, device, settings), lambda line: tell(Notice(line)))
 
 
@@ -121,6 +126,7 @@ def load_model(
     settings: EngineSettings = DEFAULT,
     report: Report | None = None,
     tell: Callable[[Notice], None] = lambda notice: None,
+    adapter: Adapter | None = None,
 ) -> SpeechModel:
     """The model called `name`, ready to speak on `device`. `variant` completes a bare size such as "0.6b".
 
@@ -131,11 +137,13 @@ def load_model(
         tell(Notice(slower, cause=reason, hint="omnitts doctor --offline"))
     try:
         if name.startswith(RANDOM):
+            if adapter is not None:
+                raise ModelError(f"{name} has random weights, so it cannot speak a tuned voice", hint="leave out -m")
             model = _random(name.removeprefix(RANDOM).lower(), variant, device, settings)
         else:
             found = find(name, variant=variant, offline=settings.offline, report=report)
             assert found.folder is not None
-            model = _stored(found.folder, found.name, device, settings, tell)
+            model = _stored(found.folder, found.name, device, settings, tell, adapter)
         if isinstance(device, CPUDevice):
             device.eight = model.precision == precision_name(EIGHT)
         return model
@@ -148,7 +156,12 @@ def load_model(
 
 
 def _stored(
-    folder: Path, name: str, device: Device, settings: EngineSettings, tell: Callable[[Notice], None]
+    folder: Path,
+    name: str,
+    device: Device,
+    settings: EngineSettings,
+    tell: Callable[[Notice], None],
+    adapter: Adapter | None = None,
 ) -> SpeechModel:
     family = family_of(folder)
     config = family.read_config(folder)
@@ -156,12 +169,14 @@ def _stored(
     pieces = family.parts(config, device.ops())
     files = {part.folder: Checkpoint.open(folder / part.folder) for part in pieces.all()}
     known = facts_of(files[""])
+    if adapter is not None:
+        files[""] = MergedCheckpoint.of(files[""], adapter)
     language = language_dtype(settings, device, known)
     _tell_shortage(name, pieces, language, device, known, tell)
 
     def filled(part: Part) -> nn.Module:
         if not part.float32 and language == EIGHT:
-            return _filled_with_eight(part, files[part.folder], folder, name, device, tell)
+            return _filled_with_eight(part, files[part.folder], folder, name, device, tell, adapter)
         dtype = torch.float32 if part.float32 else language
         fill(part.module, part.names, files[part.folder], device.torch_device, dtype, unused=part.leftover)
         return part.module
@@ -170,7 +185,9 @@ def _stored(
         filled(part)
     model = family.assemble(name, config, pieces, tokenizer, device.to_device, device.ops())
     cloner = family.cloner(config, filled, device.to_device)
-    return replace(model, sha256=model_sha256(folder), cloner=cloner)
+    return replace(
+        model, sha256=model_sha256(folder), cloner=cloner, adapter=None if adapter is None else adapter.sha256
+    )
 
 
 def _tell_shortage(
@@ -184,12 +201,21 @@ def _tell_shortage(
 
 
 def _filled_with_eight(
-    part: Part, files: Checkpoint, folder: Path, name: str, device: Device, tell: Callable[[Notice], None]
+    part: Part,
+    files: Checkpoint,
+    folder: Path,
+    name: str,
+    device: Device,
+    tell: Callable[[Notice], None],
+    adapter: Adapter | None,
 ) -> nn.Module:
     """The language side with matrices in 8 bits, and the rest in float32."""
     bits = device.ops().eight
     assert bits is not None
-    origin = eight.Origin(part.module, part.names, files, name, model_sha256(folder, read=True))
+    total = model_sha256(folder, read=True)
+    if adapter is not None and total is not None:  # what is kept of a tuned voice is its own
+        total = hashlib.sha256(f"{total} {adapter.sha256}".encode()).hexdigest()
+    origin = eight.Origin(part.module, part.names, files, name, total)
     ready = eight.matrices(origin, bits, tell) | eight.table(origin)
     fill(part.module, part.names, files, device.torch_device, torch.float32, unused=part.leftover, ready=ready)
     return part.module

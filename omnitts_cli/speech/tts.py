@@ -57,6 +57,7 @@ def load(
     dtype: str = "auto",
     slots: int | None = None,
     settings: bool = False,
+    voice: VoiceLike | None = None,
     fetching: Report | None = None,
     tell: Tell | None = None,
     **machine: Any,
@@ -69,6 +70,7 @@ def load(
     dtype: "auto", "fp32", "bf16", "fp16" or, on a CPU, "q8".
     slots: requests in one batch; by default what suits the device.
     settings: also read settings files and OMNITTS_ variables. They are then the defaults of `speak` too.
+    voice: the default voice. A tuned one needs this, as the model is opened for it.
     fetching: called with the progress of a download.
     tell: called with each Notice as it occurs.
     machine: further options: threads, first_chunk and chunk (frames), offline (no network call), exact (see
@@ -90,7 +92,15 @@ def load(
 
     from omnitts_cli.speech import load as loading  # imports torch
 
-    engine = loading.open_engine(name, variant=variant, report=fetching, tell=note, **given)
+    if isinstance(voice, str | PathLike):
+        voice = voices.saved_voice(fspath(voice)) or voice
+    adapter = None
+    if isinstance(voice, Voice) and voice.adapter is not None:
+        adapter = voice.adapter
+        name = name if name != EMBEDDED else voice_files.model_of(voice.about, voice.name) or name
+    if voice is not None:
+        defaults["voice"] = voice
+    engine = loading.open_engine(name, variant=variant, report=fetching, tell=note, adapter=adapter, **given)
     if given["device"] == "auto" and (passed_over := loading.passed_over(engine.device)):
         slower = f"running on the CPU, which is many times slower: {passed_over.message}"
         note(Notice(slower, hint="omnitts doctor"))

@@ -2,7 +2,7 @@
 
 A file holds the speaker embedding and, if there is a transcript, the clip's codes. A voice of our own model also keeps
 its clip, from which a later version of that model can make the voice again. JSON in the header records the source, the
-model and the consent.
+model and the consent. A tuned voice has format 2: with an adapter, and fields about how it was learned.
 """
 
 from __future__ import annotations
@@ -13,30 +13,35 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from omnitts_cli import files
-from omnitts_cli.errors import InputError, UsageError, VoiceError
+from omnitts_cli.errors import InputError, ModelError, UsageError, VoiceError
 from omnitts_cli.parse import ParseError, json_object
 
 if TYPE_CHECKING:  # listing voices must not import numpy
     import numpy as np
 
-    from omnitts_cli.voices import Cloned
+    from omnitts_cli.voices import Adapter, Cloned
 
-FORMAT = 1
+FORMAT, TUNED_FORMAT = 1, 2
 SUFFIX = ".voice"
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
 PORTS = "com1 com2 com3 com4 com5 com6 com7 com8 com9 lpt1 lpt2 lpt3 lpt4 lpt5 lpt6 lpt7 lpt8 lpt9"
 RESERVED = {"con", "prn", "aux", "nul", *PORTS.split()}
 LARGEST_BYTES = 32 * 2**20
+LARGEST_TUNED = 512 * 2**20
 WIDEST, LONGEST_FRAMES, MOST_GROUPS = 65_536, 750, 64  # 60 s of frames; clips are cut to 30 s
 LARGEST_CLIP = 2**21  # more than 30 s at 24 kHz in 16 bits, even where FLAC saves nothing
 LARGEST_HEADER = 256 << 10
 
+TYPES = {"embedding": "F32", "codes": "I64", "clip": "U8"}
+
 # Header fields. All are text; all but the first two may be missing.
 FIELDS = ("model", "revision", "language", "made", "clip_sha256", "consent", "licence", "source", "mime_type",
           "file_size")  # fmt: skip
+TUNED_FIELDS = ("rank", "alpha", "adapter_sha256", "clips", "seconds", "data_sha256", "losses", "verdict")
+"""More of them, in the file of a tuned voice: the sums are of the adapter's numbers and of the recordings."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +52,7 @@ class SavedVoice:
     voice: Cloned
     about: dict[str, str] = field(default_factory=dict)
     clip: bytes | None = None  # FLAC
+    adapter: Adapter | None = None  # of a tuned voice
 
 
 _chosen: list[Path] = []
@@ -133,10 +139,25 @@ def to_bytes(voice: SavedVoice) -> bytes:
         tensors["codes"] = np.ascontiguousarray(voice.voice.codes, np.int64)
     if voice.clip is not None and len(voice.clip) <= LARGEST_CLIP:
         tensors["clip"] = np.frombuffer(voice.clip, np.uint8)
-    about = {"format": FORMAT, "name": voice.name, **voice.about}
+    tuned = voice.adapter is not None
+    about = {"format": TUNED_FORMAT if tuned else FORMAT, "name": voice.name, **voice.about}
     if voice.voice.transcript is not None:
         about["transcript"] = voice.voice.transcript
+    if voice.adapter is not None:
+        return tuned_bytes(voice.adapter, tensors, about)
     return packed(tensors, {"voice": json.dumps(about, ensure_ascii=False)})
+
+
+def tuned_bytes(adapter: Adapter, tensors: Mapping[str, np.ndarray], about: dict[str, Any]) -> bytes:
+    """The bytes of the file of a tuned voice."""
+    from omnitts_cli.speech import adapters
+
+    adapter = adapters.rounded(adapter)
+    rank, scale = adapters.rank_and_scale(adapter)
+    about |= {"rank": str(rank), "alpha": adapters.alpha_of(rank, scale), "adapter_sha256": adapter.sha256}
+    plain = {name: (TYPES[name], values) for name, values in tensors.items()}
+    header = {"voice": json.dumps(about, ensure_ascii=False)}
+    return adapters.safetensors_of(plain | adapters.packed(adapter), header)
 
 
 def write(voice: SavedVoice, path: Path, *, new: bool = False) -> None:
@@ -150,6 +171,10 @@ def read(path: Path) -> SavedVoice:
     """The voice in a file, or an InputError that says what is wrong with it."""
     check_file(path)
     try:
+        if format_of(path) == TUNED_FORMAT:
+            return read_tuned(path)
+        if (size := path.stat().st_size) > LARGEST_BYTES:
+            raise wrong(path, f"it has {size:,} bytes")
         return of_bytes(files.read(path, LARGEST_BYTES), path)
     except OSError as error:
         raise wrong(path, str(error)) from None
@@ -172,15 +197,57 @@ def of_bytes(data: bytes, path: Path = Path("voice")) -> SavedVoice:
     return SavedVoice(about.pop("name", path.stem), voice, about, clip)
 
 
-def header_of(data: bytes, path: Path) -> tuple[dict[str, str], int]:
+def format_of(path: Path) -> object:
+    """The format that the header of a file names; None where it does not."""
+    with path.open("rb") as file:
+        data = file.read(8 + LARGEST_HEADER)
+    try:
+        header = json_object(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        return json_object(header["__metadata__"]["voice"])["format"]
+    except (ParseError, LookupError, TypeError):
+        return None
+
+
+def read_tuned(path: Path) -> SavedVoice:
+    """A tuned voice. Everything in the header is checked before a tensor is read."""
+    import numpy as np
+
+    from omnitts_cli.speech import adapters
+    from omnitts_cli.weights.header import read_header
+
+    try:
+        header = read_header(path)
+        about = parsed(path, header.metadata.get("voice"), (TUNED_FORMAT,))
+        plain = {name: one for name, one in header.tensors.items() if not name.startswith(adapters.PREFIX)}
+        check_shapes(path, {name: list(one.shape) for name, one in plain.items()})
+        if any(one.dtype != TYPES[name] for name, one in plain.items()):
+            raise wrong(path, "its embedding, codes or clip have another type")
+        pairs = adapters.checked(adapters.named(header.tensors.items()))
+        scale = adapters.checked_scale(float(about["alpha"]) / int(about["rank"]))
+        adapter = adapters.read(header, pairs, dict.fromkeys(pairs, scale))
+    except (adapters.Misfit, ModelError, LookupError, ValueError, ZeroDivisionError) as error:
+        why = error.cause or error.message if isinstance(error, ModelError) else str(error)
+        raise wrong(path, why) from None
+    if adapter.sha256 != about.get("adapter_sha256"):
+        raise wrong(path, "the numbers of its adapter do not have the sum that its header names")
+    kinds = {"F32": np.float32, "I64": np.int64, "U8": np.uint8}
+    tensors = {name: np.frombuffer(adapters.data_of(header, one), kinds[one.dtype]).reshape(one.shape)
+               for name, one in plain.items()}  # fmt: skip
+    voice = as_voice(path, tensors, about.pop("transcript", None))
+    clip = tensors["clip"].tobytes() if "clip" in tensors else None
+    return SavedVoice(about.pop("name", path.stem), voice, about, clip, adapter)
+
+
+def header_of(data: bytes, path: Path, formats: Sequence[int] = (FORMAT,)) -> tuple[dict[str, str], int]:
     """The fields in the beginning of a voice file with the transcript, and the length of the embedding; its shapes are
     checked."""
     length = int.from_bytes(data[:8], "little")
     if length > LARGEST_HEADER:
         raise wrong(path, f"its header has {length:,} bytes")
     header = json_object(data[8 : 8 + length])
-    about = parsed(path, header.pop("__metadata__", {}).get("voice"))
-    shapes = {name: tensor["shape"] for name, tensor in header.items()}
+    about = parsed(path, header.pop("__metadata__", {}).get("voice"), formats)
+    tuned = "adapter_sha256" in about
+    shapes = {name: tensor["shape"] for name, tensor in header.items() if not (tuned and name.startswith("lora."))}
     check_shapes(path, shapes)
     return about, shapes["embedding"][0]
 
@@ -189,7 +256,7 @@ def about(path: Path) -> dict[str, str]:
     """The fields of a voice file, its transcript and the length of its embedding, without its tensors: for lists."""
     try:
         with path.open("rb") as file:
-            found, length = header_of(file.read(8 + LARGEST_HEADER), path)
+            found, length = header_of(file.read(8 + LARGEST_HEADER), path, (FORMAT, TUNED_FORMAT))
             return {**found, "embedding_dim": str(length)}
     except OSError as error:
         raise wrong(path, str(error)) from None
@@ -206,19 +273,20 @@ def check_file(path: Path) -> None:
         raise InputError(f"voice file {path} does not exist", hint=hint if known else "check the path")
     if not path.is_file():
         raise InputError(f"voice file {path} is not a regular file", hint="check the path")
-    if not 8 < path.stat().st_size <= LARGEST_BYTES:
+    if not 8 < path.stat().st_size <= LARGEST_TUNED:
         raise wrong(path, f"it has {path.stat().st_size:,} bytes")
 
 
-def parsed(path: Path, text: str | None) -> dict[str, str]:
+def parsed(path: Path, text: str | None, formats: Sequence[int]) -> dict[str, str]:
     """The header fields, checked."""
     try:
         about = json_object(text or "")
     except ParseError:
         raise wrong(path, "its header does not describe a voice") from None
-    if about.pop("format", None) != FORMAT:
-        raise wrong(path, f"its format is not {FORMAT}")
-    known = {"name", "transcript", *FIELDS}
+    number = about.pop("format", None)
+    if number not in formats:
+        raise wrong(path, f"its format is not {' or '.join(map(str, formats))}")
+    known = {"name", "transcript", *FIELDS, *(TUNED_FIELDS if number == TUNED_FORMAT else ())}
     if set(about) - known or not all(isinstance(value, str) for value in about.values()):
         raise wrong(path, "its header has unknown fields")
     return about
@@ -267,6 +335,8 @@ def blend(parts: Sequence[tuple[SavedVoice, float]], name: str) -> SavedVoice:
 
     from omnitts_cli.voices import Cloned
 
+    if tuned := next((part.name for part, _ in parts if part.adapter is not None), None):
+        raise InputError(f"voice '{tuned}' is tuned and cannot be blended", hint="blend voices that were cloned")
     if len(parts) < 2:
         raise InputError("a blend needs at least two voices", hint="omnitts voices blend NAME henry:60 clara:40")
     widths = {part.voice.embedding.size for part, _ in parts}

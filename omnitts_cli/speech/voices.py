@@ -16,7 +16,7 @@ from omnitts_cli.speech.script import Script
 from omnitts_cli.speech.voice_files import SavedVoice
 from omnitts_cli.text.language import CERTAIN, FLOOR, LANGUAGES, detect
 from omnitts_cli.text.reading import Read
-from omnitts_cli.voices import Cloned, Designed, Named
+from omnitts_cli.voices import Adapter, Cloned, Designed, Named
 
 if TYPE_CHECKING:
     from omnitts_cli.models.roles import SpeechModel
@@ -35,6 +35,7 @@ class Voice:
     about: Mapping[str, str] = field(default_factory=dict)
     seed: int | None = None
     clip: bytes | None = None  # FLAC; kept where a later version of the model needs it to make the voice again
+    adapter: Adapter | None = None  # of a tuned voice: only a model into which it was merged speaks it
 
     def __repr__(self) -> str:
         kind = type(self.identity).__name__.lower()
@@ -48,7 +49,8 @@ class Voice:
             hint = 'tts.clone(tts.speak("some sentences", voice=voice)).save(name)'
             raise UsageError(f"{what} has no clip to save", hint=hint)
         about = {**self.about, "made": time.strftime("%Y-%m-%d", time.gmtime()), "consent": consent or ""}
-        kept = voice_files.SavedVoice(name, self.identity, {k: v for k, v in about.items() if v}, self.clip)
+        about = {key: value for key, value in about.items() if value}
+        kept = voice_files.SavedVoice(name, self.identity, about, self.clip, self.adapter)
         return voice_files.save(kept, replace=replace)
 
 
@@ -73,7 +75,7 @@ def saved_voice(name: str | None) -> Voice | None:
         found = voice_files.load(name)
     else:
         return None
-    return Voice(found.voice, found.name, found.about, clip=found.clip)
+    return Voice(found.voice, found.name, found.about, clip=found.clip, adapter=found.adapter)
 
 
 def voice_for(voice: VoiceLike | None, model: SpeechModel) -> Voice:
@@ -165,6 +167,7 @@ def check_match(voice: Voice, cloned: Cloned, model: SpeechModel) -> None:
             if voice.about.get("model")
             else "omnitts voices save   with this model makes the voice again",
         )
+    refuse_other_adapter(voice, model)
     made_with = voice.about.get("revision")
     if model.plain_letters and made_with and model.sha256 and made_with != model.sha256:
         name = voice.name if voice.name in voice_files.names() else "NAME"
@@ -173,6 +176,15 @@ def check_match(voice: Voice, cloned: Cloned, model: SpeechModel) -> None:
             f"voice '{voice.name}' was made with another version of {model.name}",
             cause=f"the checksum of the weights was {made_with[:12]}…, now it is {model.sha256[:12]}…",
             hint=f"omnitts voices renew {name}{other}   makes the voice again from the clip in its file",
+        )
+
+
+def refuse_other_adapter(voice: Voice, model: SpeechModel) -> None:
+    """A tuned voice speaks only through the model that was opened for it."""
+    if voice.adapter is not None and voice.adapter.sha256 != model.adapter:
+        raise VoiceError(
+            f"voice '{voice.name}' is tuned, and {model.name} was opened without it",
+            hint=f'omnitts say -v {voice.name}   or   omnitts.load(voice="{voice.name}")',
         )
 
 

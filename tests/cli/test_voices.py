@@ -7,7 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tune_kit
 from command import Omnitts
+from tune_kit import Golden
 
 from omnitts_cli.speech import voice_files
 from omnitts_cli.speech.voice_files import SavedVoice
@@ -443,3 +445,36 @@ def test_the_list_says_which_of_two_henrys_speaks(omnitts: Omnitts) -> None:
     rows = [line.split("\t") for line in omnitts("voices", "list").out.decode().splitlines()]
     assert [row[1] for row in rows if row[0] == "henry"] == ["saved", "model"]
     assert any("-v henry is the saved one" in row[3] for row in rows)
+
+
+@pytest.fixture
+def tuned() -> SavedVoice:
+    """A tuned voice of the tiny golden model, saved as "tuned"."""
+    voice = Cloned(Golden.of("small").tensors["speaker"].numpy())
+    about = {"model": str(tune_kit.folder("small")), "consent": "Anna, today"}
+    made = SavedVoice("tuned", voice, about, None, tune_kit.golden_adapter("small", "one"))
+    voice_files.save(made)
+    return made
+
+
+def test_a_tuned_voice_speaks_through_its_merged_model(omnitts: Omnitts, tuned: SavedVoice) -> None:
+    voice_files.save(replace(tuned, name="plain", adapter=None))
+    rest = ("hello world", "--seed", "1", "--temperature", "0", "--max-frames", "6", "--retries", "0")
+    for name in ("tuned", "plain"):
+        assert omnitts("say", "-v", name, *rest, "-o", f"{name}.wav").code == 0
+    assert Path("tuned.wav").read_bytes() != Path("plain.wav").read_bytes()
+    refused = omnitts("say", "-v", "tuned", *rest, "-o", "far.wav", "--via", "http://127.0.0.1:1")
+    assert refused.code == 2
+    shown = omnitts("voices", "show", "tuned", "--json").json
+    assert shown["consent"] == "Anna, today" and shown["rank"] == "4"
+
+
+def test_a_tuned_voice_goes_to_peft_and_back(omnitts: Omnitts, tuned: SavedVoice) -> None:
+    assert omnitts("voices", "export", "tuned", "out", "--format", "peft").code == 0
+    assert omnitts("voices", "export", "tuned", "out", "--format", "peft").code == 3  # it is there now
+    assert omnitts("voices", "export", "tuned", "other", "--format", "onnx").code == 2
+    model = tuned.about["model"]
+    assert omnitts("voices", "import", "out", "--name", "again", "-m", model).code == 0
+    found, before = voice_files.load("again"), voice_files.load("tuned")
+    assert found.adapter is not None and before.adapter is not None
+    assert found.adapter.sha256 == before.adapter.sha256 and found.about["model"] == model
