@@ -32,7 +32,7 @@ from omnitts_cli.training.teacher_files import teacher_files
 from omnitts_cli.training.team import Team
 from omnitts_cli.training.texts import Line
 from omnitts_cli.training.tokens import Tokens
-from omnitts_cli.tune.journal import Journal
+from omnitts_cli.tuning.journal import Journal
 
 STAGES = ("teacher", "texts", "speak", "codec", "polish", "speech", "export", "rows", "judge", "picture")
 APART = ("compare",)  # not part of `all`

@@ -23,9 +23,9 @@ from omnitts_cli.training.shapes import Codec, build_codec
 from omnitts_cli.training.stage_results import STEM, exported_codec, finished_codec
 from omnitts_cli.training.teacher import PHONES, PHONES_PER_FRAME, SAMPLE_RATE
 from omnitts_cli.training.team import Team
-from omnitts_cli.tune import checkpoints
-from omnitts_cli.tune.journal import Budget, Journal, falling_rate
-from omnitts_cli.tune.learning import Capture, half, half_type, optimiser
+from omnitts_cli.tuning import checkpoints
+from omnitts_cli.tuning.journal import Budget, Journal, falling_rate
+from omnitts_cli.tuning.learning import Capture, half, half_type, optimiser
 
 LOOK_EVERY = 50  # steps between checks of the time budget
 WRITE_EVERY = 500  # steps between two lines of the journal

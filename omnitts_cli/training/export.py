@@ -19,7 +19,7 @@ from omnitts_cli.training.speaker_heads import stretch
 from omnitts_cli.training.speech import Speech
 from omnitts_cli.training.stage_results import CODEC_FOLDER, exported_codec, language_names, trained_codec
 from omnitts_cli.training.tokens import Tokens
-from omnitts_cli.tune import checkpoints
+from omnitts_cli.tuning import checkpoints
 
 
 def export(recipe: Recipe, work: Path, tokens: Tokens, folder: Path, decoder: Path | None = None) -> None:

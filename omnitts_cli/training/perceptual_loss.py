@@ -15,8 +15,8 @@ from omnitts_cli.training.joined import JoinedWeights
 from omnitts_cli.training.pool import SoundPool
 from omnitts_cli.training.recogniser import USED, Found, Recogniser
 from omnitts_cli.training.teacher import PHONES_PER_FRAME, SILENCE
-from omnitts_cli.tune.journal import Budget, Journal, falling_rate
-from omnitts_cli.tune.learning import Capture, half, half_type, optimiser
+from omnitts_cli.tuning.journal import Budget, Journal, falling_rate
+from omnitts_cli.tuning.learning import Capture, half, half_type, optimiser
 
 DISTANCES = ("heard_layers", "heard_phones", "heard_speaker", "heard_spectra")
 MISHEARD = ("misheard", "misheard_true")  # share of phones recognised wrongly, in decoded and in true sound

@@ -30,9 +30,9 @@ from omnitts_cli.training.recipe import Polish, Recipe
 from omnitts_cli.training.stage_results import STEM
 from omnitts_cli.training.teacher import SAMPLE_RATE
 from omnitts_cli.training.team import Team
-from omnitts_cli.tune import checkpoints
-from omnitts_cli.tune.journal import Journal
-from omnitts_cli.tune.learning import Capture, half, half_type, optimiser
+from omnitts_cli.tuning import checkpoints
+from omnitts_cli.tuning.journal import Journal
+from omnitts_cli.tuning.learning import Capture, half, half_type, optimiser
 
 BAND, TAPS = 8000.0, 63
 """Hz, and samples of the filter. Words need nothing above the band; there the decoder could hide information for the

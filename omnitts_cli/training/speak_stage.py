@@ -13,7 +13,7 @@ from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.teacher import SAMPLE_RATE, SAMPLES_PER_FRAME, Spoken, Teacher, TeacherVoice
 from omnitts_cli.training.texts import Line
 from omnitts_cli.training.unnamed_speakers import random_speaker
-from omnitts_cli.tune.journal import Journal
+from omnitts_cli.tuning.journal import Journal
 
 SHORT = 40  # phonemes
 Asked = tuple[int, int, int, TeacherVoice]  # text, voice, unnamed speaker, the teacher's voice

@@ -33,9 +33,9 @@ from omnitts_cli.training.teacher import PHONES, PHONES_PER_FRAME
 from omnitts_cli.training.team import Team, joined_gradients
 from omnitts_cli.training.tokens import Tokens
 from omnitts_cli.training.validation_losses import unnamed_speaker_losses
-from omnitts_cli.tune import checkpoints
-from omnitts_cli.tune.journal import Budget, Journal, falling_rate
-from omnitts_cli.tune.learning import half, optimiser
+from omnitts_cli.tuning import checkpoints
+from omnitts_cli.tuning.journal import Budget, Journal, falling_rate
+from omnitts_cli.tuning.learning import half, optimiser
 
 STEM = "speech"
 LOOK_EVERY = 20  # steps between checks of the time budget

@@ -28,7 +28,7 @@ from omnitts_cli.training.recipe import Recipe, SpeechSizes
 from omnitts_cli.training.shapes import Codec, build_codec
 from omnitts_cli.training.speech import Speech
 from omnitts_cli.training.tokens import Tokens
-from omnitts_cli.tune import checkpoints
+from omnitts_cli.tuning import checkpoints
 from omnitts_cli.weights.checkpoint import Checkpoint
 from omnitts_cli.weights.load import fill
 

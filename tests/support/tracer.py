@@ -87,7 +87,7 @@ class Tracer:
         self._thread.now = getattr(self._thread, "now", 0.0) + 0.001
         return self._thread.now
 
-    def _entered(self, frame: FrameType, event: str, argument: Any) -> Any:  # noqa: C901 - one hook for all events
+    def _entered(self, frame: FrameType, event: str, argument: Any) -> Any:
         code = frame.f_code
         if not code.co_filename.startswith(self._package):
             return None

@@ -24,7 +24,7 @@ from omnitts_cli.families.qwen3_tts.family import parts
 from omnitts_cli.families.qwen3_tts.prompt import Qwen3Prompter
 from omnitts_cli.models.sources import Names
 from omnitts_cli.request import Request, TextMode
-from omnitts_cli.tune.loss import PaddedBatch, SpokenText
+from omnitts_cli.tuning.loss import PaddedBatch, SpokenText
 from omnitts_cli.voices import Adapter, Cloned, Pair
 from omnitts_cli.weights.checkpoint import Checkpoint
 from omnitts_cli.weights.load import fill

@@ -27,7 +27,7 @@ from omnitts_cli.training.stage_results import exported_speech
 from omnitts_cli.training.team import Team
 from omnitts_cli.training.texts import Line, write
 from omnitts_cli.training.tokens import Tokens
-from omnitts_cli.tune import checkpoints
+from omnitts_cli.tuning import checkpoints
 from omnitts_cli.voices import Cloned, Designed, Named
 
 soundfile = pytest.importorskip("soundfile")

@@ -18,7 +18,7 @@ from omnitts_cli.training.pool import ShardReader, SoundPool, Utterance
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.teacher import PHONES_PER_FRAME, SAMPLES_PER_FRAME, STYLE, Facts
 from omnitts_cli.training.team import Team
-from omnitts_cli.tune.journal import Budget, Journal
+from omnitts_cli.tuning.journal import Budget, Journal
 
 NOBODY = Facts(0.0, 0.0, 100.0, 4.0, (0.0,) * STYLE)
 

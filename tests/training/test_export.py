@@ -24,7 +24,7 @@ from omnitts_cli.training.speech_stage import STORED_HEADS
 from omnitts_cli.training.stage_results import exported_codec, trained_codec
 from omnitts_cli.training.team import Team
 from omnitts_cli.training.tokens import Tokens
-from omnitts_cli.tune import checkpoints
+from omnitts_cli.tuning import checkpoints
 from omnitts_cli.weights.checkpoint import Checkpoint
 from omnitts_cli.weights.load import fill
 

@@ -15,7 +15,7 @@ from omnitts_cli.training.perceptual_loss import DISTANCES, PerceptualLoss, dist
 from omnitts_cli.training.pool import UNNAMED, SoundPool, Utterance
 from omnitts_cli.training.recogniser import INPUTS, Recogniser
 from omnitts_cli.training.teacher import FACTS, HALF, PHONES, SAMPLE_RATE, STYLE, Facts
-from omnitts_cli.tune.journal import Journal
+from omnitts_cli.tuning.journal import Journal
 
 TONES = (300.0, 900.0, 2700.0)  # Hz, one for each of three phones
 

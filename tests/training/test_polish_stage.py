@@ -21,8 +21,8 @@ from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.stage_results import CODEC_FOLDER, MODEL
 from omnitts_cli.training.teacher import SAMPLES_PER_FRAME
 from omnitts_cli.training.team import Team
-from omnitts_cli.tune import checkpoints
-from omnitts_cli.tune.journal import Journal
+from omnitts_cli.tuning import checkpoints
+from omnitts_cli.tuning.journal import Journal
 
 
 def begin(stage: PolishStage) -> None:

@@ -25,7 +25,7 @@ from omnitts_cli.training.teacher import TeacherVoice
 from omnitts_cli.training.team import Team
 from omnitts_cli.training.texts import Line
 from omnitts_cli.training.tokens import Tokens
-from omnitts_cli.tune import checkpoints
+from omnitts_cli.tuning import checkpoints
 from omnitts_cli.voices import Cloned, Named
 
 

@@ -10,7 +10,7 @@ from training_kit import stage_of
 
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.speech_stage import RESIDUAL_TABLES, STORED_HEADS, SpeechStage, one_thread
-from omnitts_cli.tune import checkpoints
+from omnitts_cli.tuning import checkpoints
 
 
 def without_numbers(stage: SpeechStage) -> None:

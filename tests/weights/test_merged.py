@@ -16,8 +16,8 @@ from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.errors import VoiceError
 from omnitts_cli.request import Request
 from omnitts_cli.speech.load import load_model
-from omnitts_cli.tune.learned import LearnedAdapter, places_in
-from omnitts_cli.tune.loss import losses
+from omnitts_cli.tuning.learned import LearnedAdapter, places_in
+from omnitts_cli.tuning.loss import losses
 from omnitts_cli.voices import Adapter, Cloned, Pair
 from omnitts_cli.weights.checkpoint import Checkpoint
 from omnitts_cli.weights.load import fill

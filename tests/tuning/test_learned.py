@@ -9,8 +9,8 @@ from torch import nn
 from tune_kit import Golden
 from tune_recipe import ADAM, CLIP, PLANS, SIZES, STEPS
 
-from omnitts_cli.tune.learned import LearnedAdapter, fresh, places_in
-from omnitts_cli.tune.loss import REST_WEIGHT, losses
+from omnitts_cli.tuning.learned import LearnedAdapter, fresh, places_in
+from omnitts_cli.tuning.loss import REST_WEIGHT, losses
 
 CLOSE = 1e-5
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from omnitts_cli.tune.journal import Budget, Journal, falling_rate
+from omnitts_cli.tuning.journal import Budget, Journal, falling_rate
 
 
 def test_a_line_is_json(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from omnitts_cli.tune import checkpoints
+from omnitts_cli.tuning import checkpoints
 
 
 def test_a_checkpoint_comes_back_from_its_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

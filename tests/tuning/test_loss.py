@@ -14,8 +14,16 @@ from tune_recipe import ADAM, CLIP, SIZES, STEPS
 
 from omnitts_cli.errors import InputError
 from omnitts_cli.families.common.parts import stored
-from omnitts_cli.tune import loss
-from omnitts_cli.tune.loss import REST_WEIGHT, PaddedBatch, SpokenText, losses, refuse_misfits, rows_of, shifted_losses
+from omnitts_cli.tuning import loss
+from omnitts_cli.tuning.loss import (
+    REST_WEIGHT,
+    PaddedBatch,
+    SpokenText,
+    losses,
+    refuse_misfits,
+    rows_of,
+    shifted_losses,
+)
 
 CLOSE = 1e-5
 
