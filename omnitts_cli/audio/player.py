@@ -77,7 +77,7 @@ class PlayerOutput:
     def pause(self, paused: bool) -> None:
         _ = self.played_s
         self._paused = paused
-        self._send(signal.SIGSTOP if paused else signal.SIGCONT)
+        self._send("SIGSTOP" if paused else "SIGCONT")
 
     def drain(self) -> None:
         assert self._child.stdin is not None
@@ -90,8 +90,8 @@ class PlayerOutput:
             raise DeviceError(f"the player {self.name} failed with exit code {self._child.returncode}")
 
     def stop(self) -> None:
-        self._send(signal.SIGCONT)
-        self._send(signal.SIGTERM)
+        self._send("SIGCONT")
+        self._send("SIGTERM")
         with suppress(OSError):
             self._child.stdin.close()  # type: ignore[union-attr]
         try:
@@ -100,8 +100,10 @@ class PlayerOutput:
             self._child.kill()
             self._child.wait()
 
-    def _send(self, number: signal.Signals) -> None:
-        if self._child.poll() is None:
+    def _send(self, name: str) -> None:
+        """Sends a signal. Windows has none that pauses a program: it plays what it has been given, which is little."""
+        number = getattr(signal, name, None)
+        if number is not None and self._child.poll() is None:
             with suppress(ProcessLookupError):
                 os.kill(self._child.pid, number)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from contextlib import AbstractContextManager
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from omnitts_cli.cli.job import opened_model, settings_for
-from omnitts_cli.errors import PartialError
+from omnitts_cli.errors import PartialError, UsageError
 from omnitts_cli.fleet.bucket import is_url
 from omnitts_cli.fleet.job import Job
 from omnitts_cli.fleet.plan import Plan
@@ -38,6 +39,8 @@ def batch(
     messages: Messages,
 ) -> None:
     """Speak the rows of a manifest into a folder. The same command again continues where it stopped."""
+    if not hasattr(os, "pread"):
+        raise UsageError("omnitts batch does not run on Windows", hint="use WSL   or   omnitts say -f FILE")
     known = {**settings_for(machine, network), "patient": True, "fixed_chunks": True}
     with Progress("speaking", messages.progress) as speaking, Progress("checking", messages.progress) as checking:
 

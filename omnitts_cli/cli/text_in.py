@@ -236,7 +236,10 @@ def texts_of_stdin(options: TextIn) -> Iterator[str]:
 
 def idle(descriptor: int) -> bool:
     """Whether nothing arrives in a pipe for a moment."""
-    return not select.select([descriptor], [], [], IDLE_S)[0]
+    try:
+        return not select.select([descriptor], [], [], IDLE_S)[0]
+    except OSError:  # Windows can wait for sockets only; then a sentence is spoken when the next one begins
+        return False
 
 
 def lines_of_stdin(how: TextOptions) -> Iterator[list[Piece]]:

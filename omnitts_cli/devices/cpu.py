@@ -1,68 +1,27 @@
-"""The CPU as a device: streams run at once, capture returns the step itself. Its cores, and what a container leaves of
-them.
-"""
+"""The CPU as a device: streams run at once, capture returns the step itself."""
 
 from __future__ import annotations
 
-import os
-import platform
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from omnitts_cli.devices.system import free_memory, peak_memory, physical_cores, processor
 from omnitts_cli.devices.workers import Workers
 from omnitts_cli.errors import DeviceError
 from omnitts_cli.kernels import cpu
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.settings import environment
 
-CONTAINER = Path("/sys/fs/cgroup/cpu.max")
-
-
-def processor() -> str:
-    """The name of the processor."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            return next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
-    except (OSError, StopIteration):  # another system, or a processor that reports less
-        return platform.processor() or platform.machine()
-
 
 def omp_threads() -> int | None:
     value = environment.variable("OMP_NUM_THREADS") or ""
     return int(value) if value.isdecimal() and 0 < int(value) <= 1024 else None
-
-
-def physical_cores() -> int:
-    """Hyper-threads share one vector unit, so more threads than cores slow the products down."""
-    try:
-        usable = os.sched_getaffinity(0)
-    except AttributeError:
-        usable = set(range(os.cpu_count() or 1))
-    seen = set()
-    for number in usable:
-        try:
-            with open(f"/sys/devices/system/cpu/cpu{number}/topology/thread_siblings_list") as file:
-                seen.add(file.read().strip())
-        except OSError:
-            seen.add(str(number))
-    return max(1, min(len(seen), quota()))
-
-
-def quota() -> int:
-    """The CPU quota of the container, in cores; with more threads, the kernel would pause them."""
-    try:
-        most, period = CONTAINER.read_text().split()
-        return max(1, round(int(most) / int(period)))
-    except (OSError, ValueError):  # no container, or "max"
-        return sys.maxsize
 
 
 MOST_WORKERS = 4
@@ -188,19 +147,10 @@ class CPUDevice:
 
     def known_free_bytes(self) -> int | None:
         """What is free, and what caches would give up; None where the system does not report it."""
-        try:
-            with open("/proc/meminfo") as file:
-                lines = dict(line.split(":", 1) for line in file)
-            return int(lines["MemAvailable"].split()[0]) * 1024
-        except (OSError, KeyError, ValueError):
-            return None
+        return free_memory()
 
     def peak_bytes(self) -> int:
-        try:
-            import resource
-        except ImportError:  # not on this platform
-            return 0
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        return peak_memory()
 
     def is_out_of_memory(self, error: BaseException) -> bool:
         return isinstance(error, MemoryError)

@@ -483,7 +483,7 @@ class Job:
     def _verifier(self, closing: ExitStack) -> Verifier | None:
         if self.checks.verify == "none":
             return None
-        from omnitts_cli.devices.cpu import physical_cores
+        from omnitts_cli.devices.system import physical_cores
 
         cores = max(1, physical_cores() // 2)  # the others are the engine's
         workers = max(1, cores // THREADS_EACH)

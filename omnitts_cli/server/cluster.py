@@ -14,6 +14,7 @@ from omnitts_cli.fleet.cluster import INSTALL, LOCAL, connect, imported
 from omnitts_cli.server import listen
 from omnitts_cli.server.replica import NAME, Order
 from omnitts_cli.settings.environment import fast_proxy
+from omnitts_cli.terminal.signals import SIGNALS
 
 
 def run(
@@ -23,7 +24,7 @@ def run(
     ray, serve = required(address)
     stopped = threading.Event()
     connect(ray, address)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):  # after Ray, which sets its own
+    for number in SIGNALS:  # after Ray, which sets its own
         signal.signal(number, lambda number, frame: stopped.set())
     try:
         if order.settings.get("device") == "auto" and not ray.cluster_resources().get("GPU"):

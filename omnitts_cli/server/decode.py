@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 from typing import Any
 
 from omnitts_cli.server.confine import confine
@@ -22,10 +23,9 @@ def limit() -> None:
         import resource
     except ImportError:
         return
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    for name, most in {"CPU": CPU_S, "AS": MEMORY_BYTES, "CORE": 0, "FSIZE": 0}.items():
+        with suppress(AttributeError, ValueError, OSError):  # macOS refuses a limit of what it has mapped already
+            resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (most, most))
 
 
 def main() -> None:

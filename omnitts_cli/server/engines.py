@@ -45,7 +45,11 @@ class Engines:
         opener: Callable[..., tts.TTS] = tts.load,
         **settings: Any,
     ) -> tts.TTS:
-        """Returns the model that `opener` opens with these arguments, in the other process."""
+        """Returns the model that `opener` opens with these arguments, in the other process. Where no socket can be sent to
+        a process (Windows), it is opened in this one.
+        """
+        if not hasattr(socket, "send_fds"):
+            return opener(*args, tell=tell, **settings)
         news, theirs = channel.pair()
         calls, their_calls = channel.pair()
         with theirs, their_calls, self._lock:

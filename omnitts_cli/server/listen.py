@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import socket
 import stat
+import sys
 from contextlib import suppress
 from pathlib import Path
 
 from omnitts_cli.errors import DeviceError, UsageError
-from omnitts_cli.settings.environment import is_private, variable
+from omnitts_cli.settings.environment import is_private, unix_sockets, variable
 
 FIRST_SYSTEMD = 3
 SEND_BYTES = 128 << 10
@@ -31,7 +32,8 @@ def tcp(host: str, port: int, option: str = "--host") -> socket.socket:
         usual = "127.0.0.1" if option == "--host" else f"127.0.0.1:{port}"
         raise UsageError(f"{option} {host} is not an address", cause=error.strerror, hint=f"{option} {usual}") from None
     try:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if sys.platform != "win32":  # elsewhere, two servers could then have one port
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind(address)
     except OSError as error:
         found.close()
@@ -46,7 +48,7 @@ def tcp(host: str, port: int, option: str = "--host") -> socket.socket:
 def prepared(found: socket.socket) -> socket.socket:
     """A socket with small buffers and quick notice of peers that have gone; accepted connections inherit these."""
     found.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
-    if found.family != socket.AF_UNIX:
+    if not is_unix(found):
         found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         if hasattr(socket, "TCP_USER_TIMEOUT"):
             found.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, USER_TIMEOUT_MS)
@@ -55,8 +57,19 @@ def prepared(found: socket.socket) -> socket.socket:
     return found
 
 
+def is_unix(found: socket.socket) -> bool:
+    """Whether this is a Unix socket."""
+    return unix_sockets() and found.family == socket.AF_UNIX
+
+
 def unix(path: Path, *, ours: bool) -> socket.socket | None:
-    """A listening Unix socket that only this user may open. None if another server has our usual one."""
+    """A listening Unix socket that only this user may open. None if another server has our usual one, or if this system
+    has no Unix sockets.
+    """
+    if not unix_sockets():
+        if ours:
+            return None
+        raise UsageError(f"--socket {path} is not possible: this system has no Unix sockets", hint="--port 8000")
     if in_use(path):
         if ours:
             return None
@@ -111,7 +124,7 @@ def from_systemd() -> list[socket.socket]:
 def notify(words: str) -> None:
     """Tells systemd: READY=1, STOPPING=1."""
     address = variable("NOTIFY_SOCKET")
-    if not address:
+    if not address or not unix_sockets():
         return
     with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as out:
         out.sendto(words.encode(), "\0" + address[1:] if address.startswith("@") else address)
@@ -119,7 +132,7 @@ def notify(words: str) -> None:
 
 def url_of(found: socket.socket, host: str) -> str:
     """The address as one types it."""
-    if found.family == socket.AF_UNIX:
+    if is_unix(found):
         return f"unix:{found.getsockname()}"
     port = found.getsockname()[1]
     name = host.strip("[]")

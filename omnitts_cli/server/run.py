@@ -27,6 +27,7 @@ from omnitts_cli.server.worker import SWITCH_S
 from omnitts_cli.settings.commands import Serving
 from omnitts_cli.settings.environment import server_socket
 from omnitts_cli.speech.tts import TTS
+from omnitts_cli.terminal.signals import SIGNALS
 
 CUT_OFF = 143
 LAST_S = 2.0  # for connections to close, after the last request
@@ -167,12 +168,19 @@ class _Handled:
         self._handler = handler
 
     def __enter__(self) -> None:
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            with suppress(ValueError, NotImplementedError, RuntimeError):  # not in the main thread
-                asyncio.get_running_loop().add_signal_handler(number, self._handler)
+        loop = asyncio.get_running_loop()
+        self._before = dict[int, Any]()
+        for number in SIGNALS:
+            with suppress(ValueError, RuntimeError):  # not in the main thread
+                try:
+                    loop.add_signal_handler(number, self._handler)
+                except NotImplementedError:  # on Windows
+                    self._before[number] = signal.signal(number, lambda *_: loop.call_soon_threadsafe(self._handler))
 
     def __exit__(self, *error: object) -> None:
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number, before in self._before.items():
+            signal.signal(number, before)
+        for number in set(SIGNALS) - set(self._before):
             with suppress(ValueError, NotImplementedError, RuntimeError):
                 asyncio.get_running_loop().remove_signal_handler(number)
 

@@ -59,7 +59,9 @@ def place_of(words: str, option: str, *, open_to_all: bool, has_keys: bool) -> s
 
 
 def require_pipes(*descriptors: int) -> None:
-    """Raises UsageError unless these are pipes or sockets: an event loop cannot wait for files."""
+    """Raises UsageError unless these are pipes or sockets: an event loop cannot wait for files, nor for pipes on Windows."""
+    if sys.platform == "win32":
+        raise UsageError("--wyoming with standard input and output is not possible on Windows", hint="--wyoming 10200")
     modes = [os.fstat(one).st_mode for one in descriptors]
     if not all(stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) for mode in modes):
         raise UsageError("standard input and output are not pipes", hint="cat FILE | omnitts serve ... | cat")
@@ -67,7 +69,7 @@ def require_pipes(*descriptors: int) -> None:
 
 def url_of(place: socket.socket) -> str:
     """The address of a listening socket as clients give it."""
-    if place.family == socket.AF_UNIX:
+    if listen.is_unix(place):
         return f"unix://{place.getsockname()}"
     host, port = place.getsockname()[:2]
     return f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}"
@@ -169,7 +171,7 @@ async def announce(place: socket.socket, kind: str, log: Callable[[str], None]) 
     """Announces a socket that other machines reach over Zeroconf, where that package is installed, until it is
     cancelled. `kind`: _name._tcp
     """
-    if place.family == socket.AF_UNIX or is_loopback(place.getsockname()[0]) or find_spec("zeroconf") is None:
+    if listen.is_unix(place) or is_loopback(place.getsockname()[0]) or find_spec("zeroconf") is None:
         return
     from zeroconf.asyncio import AsyncServiceInfo, AsyncZeroconf
 

@@ -21,6 +21,7 @@ from omnitts_cli.request import Request
 from omnitts_cli.server import channel
 from omnitts_cli.speech.elsewhere import FarDevice, FarEngine, FarFacts, FarModel, FarPlan
 from omnitts_cli.speech.loop import Loop, SpeechEngine
+from omnitts_cli.terminal.signals import SIGNALS
 
 SWITCH_S = 0.0005
 """A thread that is busy in Python yields after this time; with Python's 5 ms, sound waited 6 ms for the event loop."""
@@ -29,7 +30,7 @@ STUCK_S = 2.0
 
 def main() -> None:
     """Opens the models that the other process asks for, each in a thread, until that process ends."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)  # the server decides when this process ends
     sys.setswitchinterval(SWITCH_S)
     control = socket.socket(fileno=int(sys.argv[1]))

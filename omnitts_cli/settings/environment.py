@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import socket
 import stat
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -64,13 +66,19 @@ def own_version() -> str:
         return "0"
 
 
+def unix_sockets() -> bool:
+    """Whether this system has Unix sockets, and users that they belong to; Windows has not."""
+    return hasattr(socket, "AF_UNIX") and hasattr(os, "getuid")
+
+
 def server_socket() -> Path:
     """Where `omnitts serve` listens for commands of the same user."""
     runtime = variable("XDG_RUNTIME_DIR")
     if runtime:
         return Path(runtime, "omnitts", "serve.sock")
-    user = os.getuid() if hasattr(os, "getuid") else 0
-    return Path(variable("TMPDIR") or "/tmp", f"omnitts-{user}", "serve.sock")
+    if not unix_sockets():  # then only its folder is used, where programs of this user wait for each other
+        return Path(tempfile.gettempdir(), "omnitts", "serve.sock")
+    return Path(variable("TMPDIR") or "/tmp", f"omnitts-{os.getuid()}", "serve.sock")
 
 
 def is_private(folder: Path) -> bool:
@@ -79,6 +87,8 @@ def is_private(folder: Path) -> bool:
         found = os.lstat(folder)
     except OSError:
         return False
+    if not hasattr(os, "getuid"):  # on Windows, folders for temporary files belong to one user
+        return stat.S_ISDIR(found.st_mode)
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
 
 

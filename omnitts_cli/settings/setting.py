@@ -32,7 +32,8 @@ class Kind:
     choices: tuple[str, ...] = ()
     limits: tuple[float, float] | None = None  # of numbers
     usual: str | None = None  # what a hint suggests in place of a word
-    unsupported: tuple[str, ...] = ()  # devices that exist, but not for this version
+    # devices that exist, but not for this version: why, and the value to use instead
+    unsupported: Mapping[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
     meant: Mapping[str, str] = dataclasses.field(default_factory=dict)  # hints for other values that people type
     schema: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # what it accepts, as JSON schema
 
@@ -200,7 +201,17 @@ def is_device(value: Any) -> bool:
     return isinstance(value, str) and _DEVICE.fullmatch(parse_device(value)) is not None
 
 
-DEVICE = Kind(f"one of {DEVICE_NAMES}", parse_device, is_device, ("auto", "cpu", "cuda", "npu"), unsupported=("mps",))
+ON_A_MAC = "speech on a Mac runs on the performance cores of its CPU", "cpu"
+ON_AMD = "PyTorch for ROCm calls an AMD card cuda", "cuda"
+DEVICE = Kind(
+    f"one of {DEVICE_NAMES}", parse_device, is_device, ("auto", "cpu", "cuda", "npu"),
+    unsupported={
+        "mps": ON_A_MAC, "metal": ON_A_MAC, "rocm": ON_AMD, "hip": ON_AMD,
+        "xpu": ("nothing here is written for Intel's cards", "cpu"),
+        "vulkan": ("nothing here is written for Vulkan", "cpu"),
+        "directml": ("nothing here is written for DirectML", "cpu"),
+    },
+)  # fmt: skip
 TEXT = Kind("text", str, is_text)
 TARGET = Kind("text", lambda text: "-" if text in STDOUT else text, is_text)
 ANY_TEXT = Kind("text", str, lambda value: isinstance(value, str))
@@ -276,7 +287,9 @@ class Setting:
             hint = self.kind.meant.get(typed, hint)
             wrong = f"'{text[:80]}' is not {self.kind.words}" if text else "is empty"
             if typed in self.kind.unsupported:
-                raise DeviceError(f"{source} '{text}' is not supported by this version", hint=hint) from None
+                why, instead = self.kind.unsupported[typed]
+                hint = f"{source} {instead}" if source.startswith("-") else f"{source}={instead}"
+                raise DeviceError(f"{source} '{text}' is not supported by this version", cause=why, hint=hint) from None
             raise UsageError(f"{source} {wrong}", hint=hint) from None
 
     def accepts(self, value: Any) -> bool:

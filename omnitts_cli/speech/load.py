@@ -14,8 +14,9 @@ import torch
 from torch import nn
 
 from omnitts_cli.devices import choose
-from omnitts_cli.devices.cpu import CPUDevice, omp_threads, physical_cores
+from omnitts_cli.devices.cpu import CPUDevice, omp_threads
 from omnitts_cli.devices.device import Device
+from omnitts_cli.devices.system import physical_cores
 from omnitts_cli.engine.engine import Engine
 from omnitts_cli.engine.slots import Plan
 from omnitts_cli.errors import DeviceError, ModelError, Notice, OmniError

@@ -113,6 +113,8 @@ class UnixConnection(http.client.HTTPConnection):
 def own_socket() -> Address | None:
     """The socket of this user's server, if there is one. Another user's, which would see the text, does not count."""
     path = environment.server_socket()
+    if not environment.unix_sockets():
+        return None
     try:
         found = os.lstat(path)
     except OSError:

@@ -447,12 +447,12 @@ def test_a_device_that_is_not_supported_is_an_error_with_its_place(
     monkeypatch.setenv("OMNITTS_DEVICE", "MPS")
     done = omnitts(*speak)
     assert done.code == 5 and "OMNITTS_DEVICE 'MPS' is not supported by this version" in done.err, done.err
-    assert "OMNITTS_DEVICE=auto" in done.err
+    assert "OMNITTS_DEVICE=cpu" in done.err
     monkeypatch.delenv("OMNITTS_DEVICE")
     done = omnitts(*speak, "-d", "mps")
     assert done.code == 5 and "--device 'mps' is not supported by this version" in done.err, done.err
     done = omnitts("config", "set", "device", "mps")
-    assert done.code == 5 and "device 'mps' is not supported" in done.err and "set device auto" in done.err, done.err
+    assert done.code == 5 and "device 'mps' is not supported" in done.err and "set device cpu" in done.err, done.err
 
 
 def test_an_unknown_voice_is_reported_when_it_is_set(omnitts: Omnitts) -> None:

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from omnitts_cli.devices.cpu import CPUDevice, physical_cores, processor
+from omnitts_cli.devices.cpu import CPUDevice, omp_threads
+from omnitts_cli.devices.system import physical_cores, processor
 from omnitts_cli.errors import DeviceError
 from omnitts_cli.kernels import cpu as kernels
 from omnitts_cli.settings import environment
@@ -77,3 +78,9 @@ def test_peak_memory_is_in_bytes_on_every_system(
     monkeypatch.setattr(resource, "getrusage", lambda who: SimpleNamespace(ru_maxrss=5))
     monkeypatch.setattr("sys.platform", system)
     assert cpu.peak_bytes() == 5 * unit
+
+
+@pytest.mark.parametrize(("value", "threads"), [("3", 3), ("0", None), ("4,2", None), ("", None), ("-1", None)])
+def test_omp_num_threads_is_respected(monkeypatch: pytest.MonkeyPatch, value: str, threads: int | None) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", value)
+    assert omp_threads() == threads

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from omnitts_cli.devices import accelerator, cpu, cuda, device
+from omnitts_cli.devices import accelerator, cpu, cuda, device, system
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.devices.npu.device import NPUDevice
 
@@ -62,7 +62,7 @@ def test_threads_are_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert torch.get_num_threads() == 3
     monkeypatch.delenv("OMP_NUM_THREADS")
     CPUDevice()
-    assert torch.get_num_threads() == cpu.physical_cores()
+    assert torch.get_num_threads() == system.physical_cores()
     CPUDevice(1)
 
 
