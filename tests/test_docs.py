@@ -6,6 +6,7 @@ import ast
 import html
 import os
 import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -113,6 +114,15 @@ def test_the_two_commands_of_the_set_up_are_there() -> None:
     lines = [line for _, text in FENCES for line in text.splitlines()]
     assert any(line.startswith("pip install . && omnitts say ") for line in lines)
     assert 'pip install ".[test]" && pytest' in lines
+
+
+def test_the_log_shows_the_newest_figures() -> None:
+    """`python benchmarks/figures.py --write` draws its table from the results that are kept."""
+    log = (HOUSE / "benchmarks" / "LOG.md").read_text("utf-8")
+    assert runpy.run_path(str(HOUSE / "benchmarks" / "figures.py"))["drawn"](log) == log
+    assert {f"log/{path.name}" for path in (HOUSE / "benchmarks" / "log").glob("*.md")} == set(
+        re.findall(r"\]\((log/[^)]*)\)", log)
+    )
 
 
 def test_the_map_is_true() -> None:

@@ -23,7 +23,6 @@ TOP_LEVEL = {
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "justfile",
-    "hatch_build.py",  # where hatchling looks for it
     "omnitts_cli",
     "presets",
     "tests",

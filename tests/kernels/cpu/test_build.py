@@ -84,7 +84,7 @@ def hook(monkeypatch: pytest.MonkeyPatch) -> Hook:
     for name in ("hatchling", "hatchling.builders", "hatchling.builders.hooks", "hatchling.builders.hooks.plugin"):
         monkeypatch.setitem(sys.modules, name, ModuleType(name))
     monkeypatch.setitem(sys.modules, interface.__name__, interface)
-    return runpy.run_path(str(HOUSE / "hatch_build.py"))["CPULibrary"]()
+    return runpy.run_path(str(HOUSE / ".ci" / "hatch_build.py"))["CPULibrary"]()
 
 
 def test_an_install_without_a_compiler_goes_on(hook: Any, monkeypatch: pytest.MonkeyPatch) -> None:
