@@ -28,8 +28,8 @@ def processor() -> str:
 
 
 def physical_cores() -> int:
-    """Hyper-threads share one vector unit, so more threads than cores slow the products down. Of a Mac's cores only those
-    for performance: a frame waits for its slowest thread.
+    """Hyper-threads share one vector unit, so more threads than cores slow the products down. On a Mac, only the
+    cores for performance count: a frame waits for its slowest thread.
     """
     if sys.platform == "darwin":
         counted = [said_by("sysctl", "-n", name) for name in ("hw.perflevel0.physicalcpu", "hw.physicalcpu")]
@@ -99,12 +99,13 @@ def free_on_windows() -> int | None:
 
 
 def peak_memory() -> int:
-    """The most bytes that this process has had in memory; 0 where the system does not say. macOS counts bytes, Linux KiB."""
+    """The most bytes that this process has had in memory; 0 where the system does not say."""
     try:
         import resource
     except ImportError:
         return 0
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes, Linux KiB
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def said_by(*command: str) -> str:

@@ -45,8 +45,8 @@ class Engines:
         opener: Callable[..., tts.TTS] = tts.load,
         **settings: Any,
     ) -> tts.TTS:
-        """Returns the model that `opener` opens with these arguments, in the other process. Where no socket can be sent to
-        a process (Windows), it is opened in this one.
+        """Returns the model that `opener` opens with these arguments, in the other process; on Windows, which cannot
+        send a socket to a process, in this one.
         """
         if not hasattr(socket, "send_fds"):
             return opener(*args, tell=tell, **settings)

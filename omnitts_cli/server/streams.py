@@ -59,7 +59,9 @@ def place_of(words: str, option: str, *, open_to_all: bool, has_keys: bool) -> s
 
 
 def require_pipes(*descriptors: int) -> None:
-    """Raises UsageError unless these are pipes or sockets: an event loop cannot wait for files, nor for pipes on Windows."""
+    """Raises UsageError unless these are pipes or sockets: an event loop cannot wait for files, nor on
+    Windows for pipes.
+    """
     if sys.platform == "win32":
         raise UsageError("--wyoming with standard input and output is not possible on Windows", hint="--wyoming 10200")
     modes = [os.fstat(one).st_mode for one in descriptors]

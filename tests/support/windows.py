@@ -1,5 +1,5 @@
-"""This process without what Windows lacks, as far as Linux can pretend it. Libraries stay as they are: they have their own code
-for Windows, and decide at their import.
+"""This process without what Windows lacks, as far as Linux can pretend it. Libraries stay as they are: they have
+code of their own for Windows, and decide at their import.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import Any, NoReturn
 LIBRARIES = ("torch", "numpy", "soundfile", "soxr", "tokenizers", "safetensors.torch", "filelock", "multiprocessing",
              "concurrent.futures", "uvicorn", "starlette.applications", "httptools", "websockets", "huggingface_hub",
              "anyio", "anyio._backends._asyncio", "subprocess", "tempfile", "ssl", "http.client", "typer", "rich",
-             "platformdirs", "platformdirs.unix", "sounddevice", "tqdm", "defusedxml.ElementTree", "getpass")  # fmt: skip
+             "platformdirs", "platformdirs.unix", "sounddevice", "tqdm", "getpass")  # fmt: skip
 MODULES = ("fcntl", "resource", "termios", "tty", "pwd", "grp", "uvloop", "readline", "syslog")
 NAMES: dict[ModuleType | type, tuple[str, ...]] = {
-    os: ("fork", "forkpty", "getuid", "geteuid", "getgid", "getpgid", "setsid", "killpg", "mkfifo", "getloadavg", "pread",
-         "pwrite", "posix_fallocate", "sched_getaffinity", "statvfs", "O_NONBLOCK", "O_NOFOLLOW", "O_DIRECTORY",
-         "O_CLOEXEC", "O_NOCTTY", "O_PATH", "fchmod", "chown", "nice", "sysconf"),
+    os: ("fork", "forkpty", "getuid", "geteuid", "getgid", "getpgid", "setsid", "killpg", "mkfifo", "getloadavg",
+         "pread", "pwrite", "posix_fallocate", "sched_getaffinity", "statvfs", "O_NONBLOCK", "O_NOFOLLOW",
+         "O_DIRECTORY", "O_CLOEXEC", "O_NOCTTY", "O_PATH", "fchmod", "chown", "nice", "sysconf"),
     socket: ("AF_UNIX", "send_fds", "recv_fds", "SO_PEERCRED", "SO_REUSEPORT", "MSG_DONTWAIT", "TCP_USER_TIMEOUT"),
     signal: ("SIGHUP", "SIGALRM", "SIGPIPE", "SIGSTOP", "SIGCONT", "SIGUSR1", "SIGUSR2", "SIGTSTP", "SIGQUIT",
              "setitimer", "pthread_sigmask", "sigwait", "alarm"),
