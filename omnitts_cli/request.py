@@ -62,6 +62,7 @@ class Request:
     text_mode: TextMode | None = None  # None: the official default of the voice's kind
     max_frames: int | None = None  # a user's cap; None: the guard's ceiling from the text's length
     ignore_end: bool = False  # fixed work for measurements: the end code is never chosen
+    script: int = 0  # requests of one text have the same number
     id: str = ""
 
 

@@ -8,7 +8,7 @@ Rows that depend on voice and language only are prefilled once and copied afterw
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,6 +40,10 @@ AT_FIRST = {"made": 0, "stop": Stop.RUNNING, "last": -1, "repeats": 0, "written"
 class FairQueue:
     """Requests that wait for a slot: the highest priority first; within it one client after the other; within a client
     in order of arrival. Who streams therefore waits for one free slot at most, however much was queued in bulk before.
+
+    While someone listens to another text, the next piece of a text waits until as many frames were made as the prompt
+    of its piece before had rows, unless it is a first sound. Speech has fewer rows than frames, so this holds back only
+    texts of very short pieces: their prompts would take most of the time that the listener's frames need.
     """
 
     def __init__(self) -> None:
@@ -47,6 +51,7 @@ class FairQueue:
             level: OrderedDict() for level in (FIRST_SOUND, STREAMING, BULK)
         }
         self._count = 0
+        self._owed: dict[int, int] = {}  # by text: prompt rows for which no frames were made yet
 
     def __len__(self) -> int:
         return self._count
@@ -57,16 +62,18 @@ class FairQueue:
         record.queued = True
         self._count += 1
 
-    def pop(self) -> Record:
-        """Removes and returns the next request."""
-        clients = next(clients for clients in self._levels.values() if clients)
-        client, records = clients.popitem(last=False)
-        record = records.popleft()
-        if records:
-            clients[client] = records  # at the end: the other clients come first
-        record.queued = False
-        self._count -= 1
-        return record
+    def pop(self, listened: Collection[int] = ()) -> Record | None:
+        """Removes and returns the next request; None if all have to wait. `listened`: texts that others listen to."""
+        for clients in self._levels.values():
+            for records in clients.values():
+                for record in records:
+                    if record.request.script in self._owed and yields(record, listened):
+                        continue
+                    self.remove(record)
+                    if record.client in clients:
+                        clients.move_to_end(record.client)  # the other clients come first
+                    return record
+        return None
 
     def remove(self, record: Record) -> None:
         """Removes a request, if it is still here."""
@@ -78,6 +85,20 @@ class FairQueue:
             del clients[record.client]
         record.queued = False
         self._count -= 1
+
+    def owe(self, script: int, rows: int) -> None:
+        """Counts the rows of a prompt of this text that was made while someone listened to another."""
+        self._owed[script] = self._owed.get(script, 0) + rows
+
+    def pay(self, frames: int) -> None:
+        """Counts frames."""
+        if self._owed:
+            self._owed = {script: rows - frames for script, rows in self._owed.items() if rows > frames}
+
+
+def yields(record: Record, listened: Collection[int]) -> bool:
+    """Whether others go before a request: those who listen to another text, unless it is a first sound."""
+    return record.priority != FIRST_SOUND and any(script != record.request.script for script in listened)
 
 
 class Admission:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from omnitts_cli.audio.chunk import Chunk, Clip, Stopped
 from omnitts_cli.devices.device import Device, Fetch
-from omnitts_cli.engine.admission import Admission, FairQueue, PrefillSteps, runaway_limit, top_up
+from omnitts_cli.engine.admission import Admission, FairQueue, PrefillSteps, runaway_limit, top_up, yields
 from omnitts_cli.engine.codec_jobs import CodecJobs, Decoded
 from omnitts_cli.engine.frame import FrameSteps, StepContext
 from omnitts_cli.engine.meter import AUDIBLE, RequestMeter
@@ -335,11 +335,26 @@ class Engine:
     def _opened(self) -> Iterator[Record]:
         """Give free slots to waiting requests, in the order of the queue; yields those that got one."""
         while self._free and self._waiting:
-            record = self._waiting.pop()
+            listened = self._listened()
+            record = self._waiting.pop(listened)
+            if record is None:
+                return
             if self._left:
                 self._left.popleft()
             if self._open(record):
+                if yields(record, listened):
+                    self._waiting.owe(record.request.script, record.prompt_rows - record.draft.shared)
                 yield record
+
+    def _listened(self) -> set[int]:
+        """The texts that someone listens to, where prompts delay frames: a device with graphs makes them fast."""
+        if self.device.captures:
+            return set()
+        return {
+            record.request.script
+            for record in self._admitted
+            if record.priority != BULK and (record.runnable or record.opening)
+        }
 
     def _open(self, record: Record) -> bool:
         """Give a request a slot; returns whether it could be given one."""
@@ -370,6 +385,7 @@ class Engine:
                 top_up(self._context, self._frame_stream, record)
         self._reports.append((self._frame_stream.fetch(self._context.table.report), rows))
         self.frames_launched += 1
+        self._waiting.pay(len(rows))
         return True
 
     def _time_turn(self, launched: bool) -> None:

@@ -7,6 +7,7 @@ another seed, as long as none of it has been yielded.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 import os
 import time
@@ -32,6 +33,7 @@ from omnitts_cli.text.subtitles import Sentence, joined
 from omnitts_cli.text.unreadable import HINT
 
 SEED_BYTES = 6
+SCRIPTS = itertools.count(1)
 READ_AHEAD = 2  # pieces that are read and wait to be begun
 Tell = Callable[[Notice], None]
 
@@ -128,7 +130,8 @@ class Stream:
         tell: Tell | None = None,
         notify: Callable[[], None] | None = None,
     ) -> None:
-        self.sample_rate, self.manner, self.account = rate, manner, Account(manner.seed)
+        self.sample_rate, self.account = rate, Account(manner.seed)
+        self.manner = replace(manner, request=replace(manner.request, script=next(SCRIPTS)))
         self._engine, self._script, self._tell = engine, script, tell
         self._tape = Tape(rate, speed=manner.speed, volume_db=manner.volume_db)
         self._open: deque[Take] = deque()  # in the order of the script
@@ -353,16 +356,16 @@ class Stream:
         take.name = self._engine.submit(
             request,
             together(post, take) if self.manner.whole_pieces else lambda found: post((take, tries, found)),
-            priority=self._priority(),
+            priority=self._priority(take),
             client=self.manner.client,
         )
         if self._ended:  # closed in the meantime
             self._engine.cancel(take.name)
 
-    def _priority(self) -> int:
+    def _priority(self, take: Take) -> int:
         if not self.manner.urgent:
             return BULK
-        return FIRST_SOUND if self.account.first_sound_s is None else STREAMING
+        return FIRST_SOUND if take.number == 0 and not self.account.frames else STREAMING
 
     def _handle(self, news: Any) -> None:
         """Handles one result of a take; None only wakes the iteration."""

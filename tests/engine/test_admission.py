@@ -21,7 +21,7 @@ from omnitts_cli.engine.meter import RequestMeter
 from omnitts_cli.engine.slots import Plan, Record, SlotTable, State
 from omnitts_cli.kernels import plain_frame
 from omnitts_cli.models.roles import SpeechModel
-from omnitts_cli.request import BULK, FIRST_SOUND, STREAMING, Request
+from omnitts_cli.request import BULK, FIRST_SOUND, STREAMING, Failed, Request
 
 
 def test_the_runaway_limit_is_well_above_the_slowest_speech() -> None:
@@ -56,6 +56,50 @@ def test_a_removed_request_is_not_served() -> None:
     for name in "cac":  # the second time it is no longer there
         queue.remove(records[name])
     assert len(queue) == 1 and order(queue) == "b"
+
+
+def test_short_pieces_wait_for_frames_while_someone_listens_to_another_text() -> None:
+    queue, listened = FairQueue(), {1, 2}
+    for name, script, priority in [("a", 2, STREAMING), ("b", 2, STREAMING), ("c", 3, BULK), ("d", 1, STREAMING)]:
+        queue.push(Record(name, Request("", script=script), RequestMeter(24_000, 0.0), priority=priority))
+    assert queue.pop(listened).id == "a"
+    queue.owe(2, 20)
+    assert queue.pop(listened).id == "d"  # another text has not had its turn
+    queue.owe(3, 30)
+    assert queue.pop(listened) is None
+    queue.pay(19)
+    assert queue.pop(listened) is None and len(queue) == 2
+    queue.push(Record("e", Request("", script=2), RequestMeter(24_000, 0.0), priority=FIRST_SOUND))
+    assert queue.pop(listened).id == "e"  # a first sound never waits
+    queue.pay(1)
+    assert queue.pop(listened).id == "b" and queue.pop(listened) is None
+    assert queue.pop().id == "c" and queue.pop() is None  # no one listens any more
+
+
+def turns_of_short_pieces(listener: int | None) -> int:
+    """The turns until six pieces of text 2 are spoken, of one frame each: beside a listener to a text, or alone."""
+    engine = engine_of(8)
+    if listener is not None:
+        request = Request("Hello.", id="listener", script=listener, max_frames=60, ignore_end=True)
+        engine.submit(request, priority=STREAMING)
+        while not engine.step():
+            pass
+    names = {str(index) for index in range(6)}
+    for name in names:
+        engine.submit(Request("one two three", id=name, script=2, max_frames=1), priority=STREAMING)
+    turns = 0
+    while names:
+        names -= {news.request for news in engine.step() if isinstance(news, Failed) or news.last}
+        turns += 1
+    engine.cancel("listener")
+    while engine.busy:
+        engine.step()
+    return turns
+
+
+def test_a_text_of_short_pieces_leaves_the_engine_to_other_listeners() -> None:
+    alone, same, other = map(turns_of_short_pieces, (None, 2, 1))
+    assert max(alone, same) < 12 < 24 < other
 
 
 def test_free_slots_are_given_in_the_order_of_the_queue() -> None:
