@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from omnitts_cli.audio import pyav
 from omnitts_cli.audio.speaker import open_speaker
+from omnitts_cli.cli.advice import COMPILE, advice
 from omnitts_cli.cli.job import settings_for
 from omnitts_cli.cli.voices import speakers
 from omnitts_cli.devices.fingerprint import depends_on, fingerprint
@@ -162,11 +163,11 @@ def ffmpeg() -> Check:
 def cpu_library() -> Check:
     from omnitts_cli.kernels.cpu import library
 
-    variants, fix = library.usable(), "pip install ziglang && python -m omnitts_cli.kernels.cpu"
+    variants = library.usable()
     if not variants:
         reason, slow = library.why_not(), "on a CPU speech takes four to five times as long"
         words = f"not compiled; {slow}" if reason is None else f"cannot be loaded, so {slow}: {reason}"
-        return Check("cpu library", "warn", words, fix)
+        return Check("cpu library", "warn", words, COMPILE)
     if variable(NATIVE) == "0":
         return Check("cpu library", "warn", f"switched off by {NATIVE}=0", f"unset {NATIVE}")
     place, compiler = library.origin()
@@ -238,9 +239,9 @@ def devices(machine: Machine) -> Iterator[Check]:
     """Every device of this machine, or the one that was named."""
     import torch
 
-    from omnitts_cli.devices.choose import broken_cuda, broken_npu, choose
+    from omnitts_cli.devices.choose import broken_cuda, broken_npu, choose, unused_cards
 
-    names = ["cpu"] if machine.device == "auto" else [machine.device]
+    names, found = ["cpu"] if machine.device == "auto" else [machine.device], None
     if machine.device == "auto":
         accelerator = choose("auto").name
         names = [accelerator, "cpu"] if accelerator != "cpu" else names
@@ -268,6 +269,10 @@ def devices(machine: Machine) -> Iterator[Check]:
             yield Check("persistent kernels", "ok", "in use for up to 8 streams" if used else f"not in use: {reason}")
         yield speech(replace(machine, device=name))
         yield asked(answers, device)
+        if name == names[0]:  # what a command uses
+            found = advice(device, broken_cuda() if name == "cpu" else None, unused_cards())
+    if found is not None:
+        yield from (Check(line, "ok", words) for line, words in found._asdict().items())
 
 
 def reproducibility(device: Any) -> Check:

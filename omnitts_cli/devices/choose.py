@@ -18,6 +18,8 @@ from omnitts_cli.settings import environment
 from omnitts_cli.settings.setting import DEVICE, DEVICE_NAMES
 
 DRIVER = Path("/proc/driver/nvidia/version")
+AMD = Path("/dev/kfd")
+"""Where the drivers of NVIDIA's and of AMD's cards are."""
 
 
 def choose(name: str = "auto", threads: int | None = None, cores: int | None = None) -> Device:
@@ -62,6 +64,16 @@ def broken_cuda() -> DeviceError | None:
     except DeviceError as error:
         return error
     return None
+
+
+def unused_cards() -> list[str]:
+    """Cards that PyTorch may know and that nothing here is written for, for `doctor`."""
+    found = ["the GPU of this Mac"] if torch.backends.mps.is_available() else []
+    if torch.xpu.is_available():
+        found.append(f"{torch.xpu.get_device_name(0)} (Intel)")
+    if AMD.exists() and torch.version.hip is None:
+        found.append("the AMD card")
+    return found
 
 
 def broken_npu() -> DeviceError | None:

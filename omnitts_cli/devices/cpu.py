@@ -15,6 +15,7 @@ from omnitts_cli.devices.system import free_memory, peak_memory, physical_cores,
 from omnitts_cli.devices.workers import Workers
 from omnitts_cli.errors import DeviceError
 from omnitts_cli.kernels import cpu
+from omnitts_cli.kernels.cpu import library
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.settings import environment
 
@@ -94,7 +95,11 @@ class CPUDevice:
     def __init__(self, threads: int | None = None, cores: int | None = None) -> None:
         torch.set_num_threads(threads or omp_threads() or physical_cores())
         self._cores = cores or torch.get_num_threads()
-        self._ops = (cpu.native() if environment.variable(environment.NATIVE) != "0" else None) or cpu.OPS
+        wanted = environment.variable(environment.NATIVE) != "0"
+        found = cpu.native() if wanted else None
+        self._ops = found or cpu.OPS
+        self.unloadable = library.why_not() if wanted and found is None else None
+        """Why the compiled library that is there is not in use."""
 
     @property
     def card(self) -> str:
@@ -106,8 +111,6 @@ class CPUDevice:
         return self._ops
 
     def versions(self) -> list[str]:
-        from omnitts_cli.kernels.cpu import library
-
         variant = "no compiled library"
         if self._ops is not cpu.OPS:  # compilers fuse products and sums of float32 differently
             variant = f"library for {library.usable()[0]} by {library.origin()[1]}"

@@ -1,7 +1,10 @@
-"""CUDA as a device: its numbers, its kernels, and why it may not be usable."""
+"""CUDA as a device: its numbers, its kernels, and why it may not be usable. PyTorch for AMD cards (ROCm) calls them
+CUDA too; they run the plain operations, because every kernel here is written and tested for NVIDIA's cards.
+"""
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import torch
@@ -14,6 +17,11 @@ from omnitts_cli.settings import environment
 
 KERNELS_FROM = (8, 0)
 """Compute capability from which our own kernels are used: matrix units with float32 sums for bfloat16."""
+
+
+def is_rocm() -> bool:
+    """Whether this PyTorch is for AMD's cards."""
+    return torch.version.hip is not None
 
 
 class CUDAStream(AcceleratorStream):
@@ -36,7 +44,9 @@ class CUDADevice(Accelerator):
         self.name = f"cuda:{index}"
         self.card = torch.cuda.get_device_name(index)
         self.torch_device = torch.device("cuda", index)
-        self.dtype = torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float32
+        # cards before sm_80 emulate bfloat16, slower than float32; float16 overflows in the predictor
+        native = torch.cuda.is_bf16_supported(including_emulation=False)
+        self.dtype = torch.bfloat16 if native else torch.float32
         torch.cuda.set_device(self.torch_device)
         if self.ops().codec is None:
             # the codec runs in torch's own layers; TF32 keeps 10 mantissa bits and is several times faster
@@ -44,7 +54,7 @@ class CUDADevice(Accelerator):
             torch.backends.cudnn.allow_tf32 = True
 
     def ops(self) -> Ops:
-        if torch.cuda.get_device_capability(self.torch_device) < KERNELS_FROM:
+        if is_rocm() or torch.cuda.get_device_capability(self.torch_device) < KERNELS_FROM:
             return plain.OPS
         try:
             from omnitts_cli.kernels.triton import OPS
@@ -73,7 +83,8 @@ class CUDADevice(Accelerator):
             compiler = f"triton {triton.__version__}"
         except ImportError:
             compiler = "no triton"
-        libraries = f"torch {torch.__version__}", f"CUDA {torch.version.cuda}", compiler, nvrtc.version()
+        built = f"ROCm {torch.version.hip}" if is_rocm() else f"CUDA {torch.version.cuda}"
+        libraries = f"torch {torch.__version__}", built, compiler, "no NVRTC" if is_rocm() else nvrtc.version()
         switched = environment.variable(environment.NATIVE) or "1"
         return [self.card, f"capability {major}.{minor}", *libraries, f"{environment.NATIVE}={switched}"]
 
@@ -91,9 +102,22 @@ class CUDADevice(Accelerator):
 
         if environment.variable(environment.NATIVE) == "0":
             return False, f"switched off by {environment.NATIVE}=0"
-        if torch.cuda.get_device_capability(self.torch_device) != cuda.CAPABILITY:
+        if is_rocm() or torch.cuda.get_device_capability(self.torch_device) != cuda.CAPABILITY:
             return False, f"written for H100 and H200, not for {self.card}"
         return not nvrtc.why_not(), nvrtc.why_not()
+
+    def plain_because(self) -> tuple[str, str | None] | None:
+        """Why the plain operations run here, and what to type about it; None if Triton's kernels do."""
+        if is_rocm():
+            return "no kernel here is written for AMD cards", "omnitts doctor -d cpu   compares"
+        capability = torch.cuda.get_device_capability(self.torch_device)
+        if capability < KERNELS_FROM:
+            needed, has = (".".join(map(str, one)) for one in (KERNELS_FROM, capability))
+            return f"they need compute capability {needed}, and this card has {has}", None
+        if self.ops() is plain.OPS:
+            package = "triton-windows" if sys.platform == "win32" else "triton"
+            return "Triton, which compiles the kernels, is not installed", f"pip install {package}"
+        return None
 
     def stream(self, urgent: bool = False) -> CUDAStream:
         return CUDAStream(self.torch_device, urgent)
@@ -107,6 +131,9 @@ class CUDADevice(Accelerator):
 
 def unusable_reason() -> tuple[str, str]:
     """Why torch cannot use a CUDA device, and what to do about it."""
+    if is_rocm():
+        built = f"torch {torch.__version__} (ROCm {torch.version.hip})"
+        return f"{built} finds no AMD card that it can use", "check that rocm-smi lists the card"
     if torch.version.cuda is None:
         return f"torch {torch.__version__} was built without CUDA", "install a CUDA build of PyTorch"
     built = f"torch {torch.__version__} (CUDA {torch.version.cuda})"

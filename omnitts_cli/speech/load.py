@@ -24,7 +24,6 @@ from omnitts_cli.families.common.parts import HEAD, Part
 from omnitts_cli.families.common.tokenizer import PieceTokenizer, read_tokenizer
 from omnitts_cli.families.known import families, family_of
 from omnitts_cli.families.toy import toy
-from omnitts_cli.kernels.cpu import library
 from omnitts_cli.kernels.ops import EIGHT
 from omnitts_cli.models.roles import Codec, SpeechModel, Talker, precision_name
 from omnitts_cli.models.slot_decoder import call_bytes, keep_operands_only
@@ -133,7 +132,7 @@ def load_model(
 
     `tell` is called with what takes longer at the first start, or at every one.
     """
-    if device.name == "cpu" and (reason := library.why_not()):
+    if isinstance(device, CPUDevice) and (reason := device.unloadable):
         slower = "the CPU library cannot be loaded, so speech takes four to five times as long"
         tell(Notice(slower, cause=reason, hint="omnitts doctor --offline"))
     try:

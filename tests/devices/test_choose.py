@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from omnitts_cli.devices import choose as choosing
 from omnitts_cli.devices.choose import broken_cuda, broken_npu, choose
 from omnitts_cli.devices.npu import versions
 from omnitts_cli.errors import DeviceError, OmniError, UsageError
@@ -103,3 +104,21 @@ def test_a_gpu_that_cannot_be_used_has_a_next_step(
     with pytest.raises(DeviceError, match=reason) as caught:
         choose("cuda")
     assert str(caught.value.hint).startswith(step) and "omnitts doctor" not in str(caught.value.hint)
+
+
+def test_a_rocm_build_without_a_card(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.version, "hip", "6.4")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(DeviceError) as caught:
+        choose("cuda")
+    assert "AMD" in caught.value.message and caught.value.hint
+
+
+def test_cards_that_are_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(choosing, "AMD", tmp_path / "kfd")
+    assert choosing.unused_cards() == []
+    monkeypatch.setattr(torch.xpu, "is_available", lambda: True)
+    monkeypatch.setattr(torch.xpu, "get_device_name", lambda index: "Arc")
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    (tmp_path / "kfd").touch()
+    assert len(choosing.unused_cards()) == 3 and any("Arc" in name for name in choosing.unused_cards())

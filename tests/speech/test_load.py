@@ -316,6 +316,6 @@ def test_a_library_that_cannot_be_loaded_is_said_once(cpu: CPUDevice, monkeypatc
     said: list[Notice] = []
     load_model("random:toy", cpu, tell=said.append)
     assert said == []
-    monkeypatch.setattr(build.library, "why_not", lambda: "wrong ELF class")
+    monkeypatch.setattr(cpu, "unloadable", "wrong ELF class")
     load_model("random:toy", cpu, tell=said.append)
     assert [notice.cause for notice in said] == ["wrong ELF class"] and said[0].hint

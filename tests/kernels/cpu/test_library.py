@@ -40,7 +40,7 @@ def test_without_a_library_python_does_it(
     monkeypatch.setattr(build, "library", lambda: place)
     assert library.load() is None and library.usable() == [] and cpu.native() is None
     assert bool(library.why_not()) == (content is not None)
-    assert CPUDevice(1).ops() is cpu.OPS
+    assert CPUDevice(1).ops() is cpu.OPS and bool(CPUDevice(1).unloadable) == (content is not None)
 
 
 def test_the_environment_switches_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
