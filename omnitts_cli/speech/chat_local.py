@@ -11,13 +11,14 @@ from typing import Any
 from omnitts_cli.errors import DeviceError, InputError, ModelError, UsageError
 from omnitts_cli.models.thinker import Message
 from omnitts_cli.settings.engine import EngineSettings
-from omnitts_cli.speech.chat_model import Wish, Written, most_tokens
+from omnitts_cli.speech.chat_model import THOUGHT, Wish, Written, most_tokens
 from omnitts_cli.speech.load import DTYPES, device_for
 
 PREFIX = "hf:"
 EXAMPLE = "--llm hf:Qwen/Qwen3-0.6B"
 CONTEXT = 8192
 END = None
+LAST = 8  # tokens at the end of a prompt that may hold the beginning of a thought
 
 
 class LocalChat:
@@ -68,6 +69,8 @@ class LocalChat:
         thread = threading.Thread(target=self._generate, args=(prompt, most, wish, coming, left), daemon=True)
         thread.start()
         words, count, last = Words(self.tokenizer), 0, -1
+        if str(self.tokenizer.decode(prompt[-LAST:])).rstrip().endswith(THOUGHT):  # the template begins the thought
+            yield Written(THOUGHT)
         while (news := coming.get()) is not END:
             if isinstance(news, Exception):
                 cause = str(news).split("\n")[0][:300] or type(news).__name__

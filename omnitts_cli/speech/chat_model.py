@@ -5,6 +5,7 @@ It has the methods of an Assistant. The words of an answer go into live text, so
 
 from __future__ import annotations
 
+import re
 import secrets
 import threading
 import time
@@ -52,6 +53,43 @@ class Written:
     stopped: str | None = None
     tokens_in: int | None = None
     tokens_out: int | None = None
+
+
+THOUGHT, ANSWER = "<think>", "</think>"
+TAG = re.compile(f"{THOUGHT}|{ANSWER}")
+CUT = re.compile("</?(?:t(?:h(?:i(?:nk?)?)?)?)?$|<$")
+"""The beginning of a tag at the end of a text."""
+
+
+class Unthought:
+    """Removes what a model thinks before it answers, between <think> and </think>. The tags may be cut anywhere."""
+
+    def __init__(self) -> None:
+        self._held = ""  # the beginning of a tag, perhaps
+        self._thinks = self._blank = False
+
+    def add(self, text: str) -> str:
+        """What of the text belongs to the answer, as far as it is known."""
+        text, self._held, said = self._held + text, "", ""
+        while found := TAG.search(text):
+            said += self._answer(text[: found.start()])
+            self._thinks, self._blank, text = found[0] == THOUGHT, True, text[found.end() :]
+        if cut := CUT.search(text):
+            text, self._held = text[: cut.start()], cut[0]
+        return said + self._answer(text)
+
+    def rest(self) -> str:
+        """What looked like the beginning of a tag and is none."""
+        held, self._held = self._held, ""
+        return self._answer(held)
+
+    def _answer(self, text: str) -> str:
+        """Nothing while the model thinks; else the text, without the empty lines after a thought."""
+        if self._thinks:
+            return ""
+        text = text.lstrip() if self._blank else text
+        self._blank = self._blank and not text
+        return text
 
 
 class ChatModel(Protocol):
@@ -219,11 +257,13 @@ class ChatReply(Reply):
 
     def _write(self) -> None:
         failure: Exception | None = None
+        answer = Unthought()
         try:
             for news in self._model.write(self._messages, self._wish, self._left):
-                self._inbox.put(news)  # before its sound
-                if self._speech is not None and news.text:
-                    self._speech.write(news.text)
+                text = answer.add(news.text) + (answer.rest() if news.stopped is not None else "")
+                self._inbox.put(replace(news, text=text))  # before its sound
+                if self._speech is not None and text:
+                    self._speech.write(text)
         except Exception as error:  # raised again where the answer is wanted
             failure = error
         if self._speech is not None:

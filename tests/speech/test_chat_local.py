@@ -45,6 +45,13 @@ def test_greedy_answers_are_those_of_transformers(folder: Path, chat: LocalChat)
     assert (answer.prompt_tokens, answer.tokens_out) == (ids.shape[1], len(answer.tokens))
 
 
+def test_a_thought_that_the_template_begins_is_no_answer(folder: Path) -> None:
+    chat = LocalChat(f"hf:{folder}", device="cpu", offline=True)
+    chat.tokenizer.chat_template += "<think>\n"
+    answer = ChatAssistant(chat).reply(TALK, max_tokens=4).answer()
+    assert answer.text == "" and answer.tokens_out
+
+
 def test_a_sampled_answer_depends_on_its_seed(chat: LocalChat) -> None:
     def tokens(seed: int) -> tuple[int, ...]:
         return ChatAssistant(chat).reply(TALK, max_tokens=16, temperature=1.5, top_k=40, seed=seed).answer().tokens

@@ -13,7 +13,7 @@ from patience import LONG_S
 from omnitts_cli.errors import DeviceError, ModelError, UsageError
 from omnitts_cli.models.thinker import Message
 from omnitts_cli.speech import chat_server, tts
-from omnitts_cli.speech.chat_model import ChatAssistant, ChatReply
+from omnitts_cli.speech.chat_model import ChatAssistant, ChatReply, Unthought
 from omnitts_cli.speech.chat_server import ChatServer
 
 TALK = [Message("system", "Be brief."), Message("user", "Why?")]
@@ -55,6 +55,25 @@ def test_the_model_may_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMNITTS_LLM_KEY", "secret")
     with pytest.raises(UsageError):
         ChatServer("http://example.org/v1#any")  # the key would be sent unencrypted
+
+
+def test_thoughts_are_neither_answered_nor_spoken(voice: tts.TTS) -> None:
+    apart = b'data: {"choices": [{"delta": {"reasoning_content": "Blue?", "reasoning": "Blue?"}}]}\n\n'
+    pieces = list("<think>\nIs it blue? 1 < 2.</think>\n\nIt is blue: 1 <th 2.<think>Or not?</think> Yes. <")
+    with company(told(*pieces, end=apart + DONE)) as server:
+        reply = ChatAssistant(ChatServer(server.url), voice).spoken_reply(TALK, seed=1)
+        spoken = list[str]()
+        write = reply._speech.write  # type: ignore[union-attr]
+        reply._speech.write = lambda text: (spoken.append(text), write(text))  # type: ignore[union-attr, assignment]
+        assert reply.answer().text == "".join(spoken) == "It is blue: 1 <th 2.Yes. <"
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 100])
+def test_thoughts_are_removed_wherever_they_are_cut(size: int) -> None:
+    written = "<think>a</think>\n\n b <thin> c</think> d<think>e</think>f</thi <think>g"
+    answer = Unthought()
+    parts = [answer.add(written[i : i + size]) for i in range(0, len(written), size)] + [answer.rest()]
+    assert "".join(parts) == "b <thin> cdf</thi "
 
 
 def heard(reply: ChatReply) -> int:
