@@ -59,6 +59,8 @@ class Rules:
     """Options that its help does not show."""
     words: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Another help and another metavar for an option."""
+    as_typed: bool = False
+    """Its body also gets what was typed, by name, in `typed`."""
     tolerant: bool = False
     """It works although a settings file is broken."""
     negative_values: bool = False
@@ -253,10 +255,10 @@ SPEECH = (
             Option(
                 "print_unit",
                 "--print-unit",
-                "Print a systemd unit and exit. Other options are not in it.",
+                "Print a systemd unit with the other options, and exit.",
                 "user|socket|system",
             ),
-            Option("print_compose", "--print-compose", "Print compose.yaml, for containers, and exit."),
+            Option("print_compose", "--print-compose", "The same as compose.yaml, for containers."),
         ),
         {
             "serving": "commands:Serving",
@@ -264,6 +266,7 @@ SPEECH = (
             "network": "table:Network",
             "messages": "table:Messages",
         },
+        Rules(as_typed=True),
     ),
     Command(
         "speechd",

@@ -29,6 +29,8 @@ def run(row: Command, typed: Mapping[str, Any]) -> None:
         for name, group in row.types.items():
             of_group = {one.name: layers.value(one, typed_only=one.name in typed_only) for one in fields[name]}
             values[name] = group(**of_group)
+        if rules.as_typed:
+            values["typed"] = typed
         configure_console(values["messages"])
         warn(layers)
         refuse_idle(settings, layers)

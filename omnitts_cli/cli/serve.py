@@ -6,7 +6,8 @@ import socket
 import sys
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, BinaryIO
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import typer
 
@@ -41,10 +42,11 @@ def serve(
     messages: Messages,
     print_unit: str | None = None,
     print_compose: bool = False,
+    typed: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     """Serve speech over HTTP: OpenAI's API and a web page."""
     if print_unit is not None or print_compose:
-        return deploy.show(print_unit, print_compose)
+        return deploy.show(print_unit, print_compose, typed)
     require()
     from omnitts_cli.server import run
     from omnitts_cli.server.engines import Engines

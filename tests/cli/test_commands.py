@@ -32,7 +32,7 @@ def test_a_command_is_in_the_table_once() -> None:
 def test_a_body_takes_what_its_row_says(row: Command) -> None:
     body = load(row.body)
     taken = inspect.signature(body).parameters
-    assert {*taken} == {*row.groups, *(one.name for one in row.own)}
+    assert {*taken} == {*row.groups, *(one.name for one in row.own), *(["typed"] if row.rules.as_typed else [])}
     assert body.__module__ == f"omnitts_cli.{row.body.partition(':')[0]}", "it stands where its row says"
     hints = get_type_hints(body)
     assert {name: hints[name] for name in row.groups} == row.types

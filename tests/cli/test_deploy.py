@@ -47,6 +47,51 @@ def test_a_command_line_is_not_changed_by_systemd() -> None:
     assert shlex.split(deploy.program())
 
 
+def started(printed: str) -> list[str]:
+    """The words after `serve` in a unit."""
+    found = re.search(r"^ExecStart=.* serve(.*)$", printed, re.MULTILINE)
+    assert found
+    return shlex.split(found[1].replace("%%", "%").replace("$$", "$"))
+
+
+def test_a_unit_has_the_options_typed_beside_it(omnitts: Omnitts, home: Path) -> None:
+    typed = [
+        "-m",
+        "tiny",
+        "-m",
+        "0.6b",
+        "--port",
+        "8080",
+        "--voices-dir",
+        "my voices",
+        "--no-web",
+        "--cors-origin",
+        "$a%b",
+    ]
+    words = ["--model", "tiny", "--model", "0.6b", "--port", "8080", "--cors-origin", "$a%b", "--no-web"]
+    words += ["--voices-dir", str(Path("my voices").absolute())]
+    for kind, before in (("user", []), ("system", ["--socket", "off"])):
+        found = started(omnitts("serve", *typed, "--print-unit", kind).out.decode())
+        assert found[: len(before)] == before and sorted(found[len(before) :]) == sorted(words)
+    assert started(omnitts("serve", "--print-unit", "user").out.decode()) == []
+    socket = omnitts(
+        "serve", "--print-unit", "socket", "--host", "::1", "--port", "8080", "--socket", "off"
+    ).out.decode()
+    assert re.findall("ListenStream=(.*)", socket) == ["[::1]:8080"]
+    refused = omnitts("serve", "--print-unit", "socket", "-m", "tiny")
+    assert refused.code == 2 and "--model" in refused.err
+
+
+def test_compose_has_the_options_typed_beside_it(omnitts: Omnitts) -> None:
+    yaml = pytest.importorskip("yaml")
+    services = yaml.safe_load(omnitts("serve", "-m", "0.6b", "-t", "2", "--print-compose").out)["services"]
+    more = ["--model", "0.6b", "--threads", "2"]
+    assert services["omnitts"]["command"] == ["serve", "--host", "0.0.0.0", "--socket", "off", *more]
+    assert services["omnitts-cuda"]["command"][-6:] == ["-m", "1.7b", *more]
+    refused = omnitts("serve", "--print-compose", "--port", "8080", "--voices-dir", "voices")
+    assert refused.code == 2 and "--port" in refused.err and "--voices-dir" in refused.err
+
+
 def test_unknown_and_both_are_refused(omnitts: Omnitts) -> None:
     assert omnitts("serve", "--print-unit", "cron").code == 2
     assert omnitts("serve", "--print-unit", "user", "--print-compose").code == 2
