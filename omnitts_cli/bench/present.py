@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Self
 
@@ -18,7 +17,7 @@ from omnitts_cli.bench.stats import Level
 from omnitts_cli.errors import PartialError, RegressionError
 from omnitts_cli.settings.commands import Answer
 from omnitts_cli.terminal.console import console
-from omnitts_cli.terminal.progress import style
+from omnitts_cli.terminal.progress import Progress
 
 
 class Watcher:
@@ -27,36 +26,29 @@ class Watcher:
     def __init__(self, job: Job, wanted: str) -> None:
         planned = job.shape.planned()
         self._planned = planned * (2 if job.versus else 1) if planned else None
-        self._style, self._done, self._bar = style(wanted), 0, None
+        self._line, self._done, self._level = Progress("bench", wanted), 0, ""
 
     def __enter__(self) -> Self:
-        if self._style == "bar":
-            from tqdm import tqdm
-
-            self._bar = tqdm(
-                total=self._planned, unit="req", desc="bench", leave=False, file=sys.stderr, dynamic_ncols=True
-            )
         return self
 
     def __exit__(self, *exc: object) -> None:
-        if self._bar is not None:
-            self._bar.close()
+        self._line.clear()
 
     def ended(self, result: Result) -> None:
         """A request has ended."""
         self._done += 1
-        if self._bar is not None:
-            self._bar.update()
-        if self._style == "json":
+        if self._line.style == "json":
             event = {"event": "progress", "done": self._done, "of": self._planned, "failure": result.failure}
             console.event(json.dumps(event))
+        elif self._line.style == "bar":
+            share = self._done / self._planned if self._planned else None
+            self._line.update(share, f"{self._done} requests {self._level}".rstrip())
 
     def known(self, level: Level) -> None:
         """A level is finished."""
-        if self._bar is not None:
-            self._bar.set_postfix_str(one_line(level))
-        elif self._style == "plain":
-            console.note(one_line(level))
+        self._level = one_line(level)
+        if self._line.style == "plain":
+            console.note(self._level)
 
 
 def present(report: Report, answer: Answer) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import sys
 import threading
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -220,7 +219,7 @@ class Console:
             print(visible(text.replace("\t", "    ")), end="", file=sys.stderr, flush=True)
 
     def table(self, rows: Sequence[Sequence[str]], *, head: Sequence[str] = ()) -> None:
-        """Aligned columns on a terminal, tabs elsewhere. The last column is cut to the width."""
+        """Aligned columns on a terminal, tabs elsewhere."""
         if self.json or not rows:
             return
         if not self.stdout.is_terminal():
@@ -326,32 +325,26 @@ def plain(cell: str) -> str:
     return visible(" ".join(cell.split()))
 
 
-def columns(rows: Sequence[Sequence[str]], head: Sequence[str], width: int) -> Iterable[str]:
-    """Aligned lines no wider than the terminal; one long cell (a path, say) does not push the last column out."""
+def columns(rows: Sequence[Sequence[str]], head: Sequence[str], width: int) -> list[str]:
+    """Aligned lines no wider than the terminal. The last column goes on in the next line; long cells before it are cut
+    if there is no room for them, the longest first.
+    """
+    from rich.console import Console as Drawing
+    from rich.table import Table
+    from rich.text import Text
+
     cells = [[plain(cell) for cell in row] for row in ([list(head)] if head else []) + [list(row) for row in rows]]
-    widths = [max(cell_width(row[i]) for row in cells) for i in range(len(cells[0]))]
-    widths[:-1] = narrowed(widths[:-1], width - 2 * len(widths), min(widths[-1], width // 2))
+    *widths, last = (max(map(cell_width, column)) for column in zip(*cells, strict=True))
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    for most in narrowed(widths, width - 2 * len(widths) - 2, min(last, width // 2)):
+        table.add_column(width=most, no_wrap=True, overflow="ellipsis")
+    table.add_column(overflow="fold")
     for row in cells:
-        first = [*map(cut, row[:-1], widths)]
-        start = "".join(cell + " " * (widths[i] - cell_width(cell) + 2) for i, cell in enumerate(first))
-        for line in in_lines(row[-1], width - cell_width(start)) or [""]:
-            yield (start + line).rstrip()
-            start = " " * cell_width(start)
-
-
-def in_lines(text: str, width: int) -> list[str]:
-    """The last cell of a row, which nothing is cut off: a path or a sentence goes on in the next line."""
-    width, lines = max(width, SHORTEST_CELL), [""]
-    for word in re.findall(r"\S+|\s+", text):
-        if cell_width(lines[-1] + word.rstrip()) > width and lines[-1]:
-            lines[-1] = lines[-1].rstrip()
-            lines.append("")
-            word = word.lstrip()
-        for letter in word:
-            if cell_width(lines[-1] + letter) > width:
-                lines.append("")
-            lines[-1] += letter
-    return lines
+        table.add_row(*map(Text, row))
+    drawing = Drawing(width=max(width, SHORTEST_CELL), color_system=None, force_terminal=False)
+    with drawing.capture() as drawn:
+        drawing.print(table)
+    return [line.rstrip() for line in drawn.get().splitlines()]
 
 
 def narrowed(widths: list[int], width: int, last: int) -> list[int]:
@@ -370,15 +363,10 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 def cell_width(text: str) -> int:
-    """Columns on a terminal: East Asian letters take two, combining marks none."""
-    wide = sum(unicodedata.east_asian_width(c) in ("W", "F") for c in text)
-    return len(text) + wide - sum(bool(unicodedata.combining(c)) for c in text)
+    """Columns on a terminal: East Asian letters and emoji take two, combining marks none."""
+    from rich.cells import cell_len
 
-
-def cut(text: str, width: int) -> str:
-    while cell_width(text) > width:
-        text = text[: width - 2] + "…" if len(text) > width else text[:-2] + "…"
-    return text
+    return cell_len(text)
 
 
 console = Console()

@@ -88,14 +88,16 @@ class Progress:
             self._drawn = True
 
     def _line(self, share: float | None, words: str) -> str:
+        from rich.cells import cell_len
+
         width = shutil.get_terminal_size().columns - 1
         head, tail = f"{self.title} ", f" {words}"
         if share is None:
-            return (head + words)[:width]
+            return fitting(head + words, width)
         tail = f" {share:4.0%} {words}"
-        room = min(LONGEST_BAR, width - len(head) - len(tail))
+        room = min(LONGEST_BAR, width - cell_len(head + tail))
         if room < 8:
-            return (head + tail.strip())[:width]
+            return fitting(head + tail.strip(), width)
         full = int(share * room)
         return head + "━" * full + "─" * (room - full) + tail
 
@@ -113,6 +115,13 @@ class Progress:
         if self._drawn:
             console.redraw("")
             self._drawn = False
+
+
+def fitting(text: str, width: int) -> str:
+    """As much of the text as fits into so many columns of a terminal."""
+    from rich.cells import cell_len, set_cell_size
+
+    return set_cell_size(text, min(cell_len(text), width)).rstrip()
 
 
 def duration(seconds: float) -> str:

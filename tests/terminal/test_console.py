@@ -25,7 +25,7 @@ def test_plain_text_stays() -> None:
 
 @pytest.mark.parametrize("width", [40, 80])
 def test_tables_fit(width: int) -> None:
-    rows = [["名前" * 3, "saved", "x" * 100], ["b", "model", "y\ty"]]
+    rows = [["名前" * 3, "saved", "x" * 100], ["b", "model", "y\ty"], ["👍é🇩🇪", "saved", "z"]]
     lines = list(columns(rows, ["NAME", "KIND", "ABOUT"], width))
     assert all(cell_width(line) <= width for line in lines)
     assert [line.index("KIND") for line in lines[:1]] == [14]

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from omnitts_cli.terminal.console import console
+from omnitts_cli.terminal.console import cell_width, console
 from omnitts_cli.terminal.progress import Progress, duration, estimate, style
 
 
@@ -33,11 +33,12 @@ def test_off_a_terminal_there_is_a_plain_line_now_and_then(capsys: pytest.Captur
 
 
 @pytest.mark.parametrize("width", [20, 40, 80, 200])
-def test_a_bar_fits_its_terminal(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+@pytest.mark.parametrize("title", ["speaking", "第一章 👍"])
+def test_a_bar_fits_its_terminal(monkeypatch: pytest.MonkeyPatch, title: str, width: int) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
-    progress = Progress("speaking", "none")
+    progress = Progress(title, "none")
     for share in (None, 0.0, 0.5, 1.0):
-        assert len(progress._line(share, "audio 3:41  12.4× realtime  RTF 0.081  eta 0:09")) < width
+        assert cell_width(progress._line(share, "audio 3:41  12.4× realtime  RTF 0.081  eta 0:09")) < width
 
 
 def test_a_bar_is_drawn_and_taken_away(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
