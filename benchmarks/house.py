@@ -19,7 +19,6 @@ from typing import Any
 COMPILED = (".c", ".h", ".cu", ".cuh")
 PARSERS = {"json.load", "json.loads", "DECODER.decode", "tomllib.load", "tomllib.loads"}
 CHECKPOINTS = {("fleet/journal.py", "Journal"), ("fleet/segments.py", "Segments"), ("books/cache.py", "Cache")}
-RUNNERS = {("fleet/speaker.py", "RowSpeaker"), ("books/speaker.py", "UnitSpeaker")}
 
 
 @cache
@@ -87,6 +86,16 @@ def readers(root: Path) -> set[str]:
     return found
 
 
+def runners(root: Path) -> set[str]:
+    """The classes of batch and books that run the threads of many texts, and give the engine's thread its turn."""
+    found = set()
+    for path in modules(root):
+        for node in ast.walk(tree(root / path)) if path.parts[1] in ("fleet", "books", "corpus") else ():
+            if isinstance(node, ast.ClassDef) and "sys.setswitchinterval" in ast.unparse(node):
+                found.add(f"{path.relative_to('omnitts_cli')}:{node.name}")
+    return found
+
+
 def present(root: Path, wanted: set[tuple[str, str]]) -> set[str]:
     """Those of the wanted classes, as (file, name), that are there."""
     there = classes(root)
@@ -133,7 +142,7 @@ FIGURES: dict[str, Callable[[Path], Any]] = {
     "class names with two meanings": doubled,
     "strict readers of JSON and TOML": readers,
     "checkpoints of long runs": lambda root: present(root, CHECKPOINTS),
-    "runners of many texts": lambda root: present(root, RUNNERS),
+    "runners of many texts": runners,
     "import circles": circles,
     "lines that mypy leaves out": lambda root: lines(root, without_types(root)),
 }

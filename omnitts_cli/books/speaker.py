@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from queue import SimpleQueue
 
 from omnitts_cli.audio.encode import SoundFormat
 from omnitts_cli.books.cache import Cache
@@ -16,12 +14,9 @@ from omnitts_cli.errors import GuardError, Notice
 from omnitts_cli.fleet.content import try_seed
 from omnitts_cli.fleet.part import PartSink, Recipe
 from omnitts_cli.fleet.rows import Speaker
-from omnitts_cli.fleet.run import SWITCH_S
-from omnitts_cli.fleet.speaker import Stopping
+from omnitts_cli.fleet.runner import OpenStreams, Runner
+from omnitts_cli.fleet.speaker import voice_of
 from omnitts_cli.settings.table import Speech, TextIn
-from omnitts_cli.speech import voices
-from omnitts_cli.speech.loop import wait_for
-from omnitts_cli.speech.reference import reference
 from omnitts_cli.speech.script import Written
 from omnitts_cli.speech.speaking import Stream
 from omnitts_cli.speech.tts import TTS
@@ -31,12 +26,8 @@ from omnitts_cli.text.subtitles import joined
 WAITING = 12  # sentences under way beyond the engine's slots
 MOST_OPEN = 64  # units
 TRIES = 3  # of a unit in which a sentence runs away, beyond the retries of the sentence
-PATIENCE_S = 5.0
 SAMPLE = "The birch canoe slid on the smooth planks, and the box was thrown beside the parked truck."
 """The sentence of which a described character is cloned."""
-
-News = SimpleQueue[str | BaseException | None]
-"""The key of a finished unit; what ended a thread early; None when a thread has ended."""
 
 
 class UnitSpeaker:
@@ -53,8 +44,7 @@ class UnitSpeaker:
         self._open = 0  # sentences under way
         self._room = threading.Condition()
         self._voices: dict[Member, Voice] = {}
-        self._streams: set[Stream] = set()
-        self.stopping = False
+        self.streams = OpenStreams()
         self.made_s = 0.0
 
     def open_voices(self, members: Sequence[Member]) -> None:
@@ -70,11 +60,8 @@ class UnitSpeaker:
 
     def _voice(self, member: Member) -> Voice:
         speaker = self._speaker(member)
-        if speaker.kind == "design":
-            return self._person(member, self.tts.design(speaker.name, seed=member.seed))
-        if speaker.kind == "clip":
-            return self.tts.clone(reference([speaker.name], speaker.transcript, tell=self._tell))
-        return voices.voice_for(speaker.name or None, self.tts.engine.model)
+        voice = voice_of(self.tts, speaker, self._tell, member.seed)
+        return self._person(member, voice) if speaker.kind == "design" else voice
 
     def _person(self, member: Member, described: Voice) -> Voice:
         """The clone of one sentence in the described voice, because a description alone gives another voice in every
@@ -93,61 +80,26 @@ class UnitSpeaker:
 
     def speak(self, units: Sequence[tuple[str, Unit]], done: Callable[[str], None]) -> None:
         """Speaks the units, each with its key. `done` is called in this thread with the key of each finished one."""
-        news: News = SimpleQueue()
-        order, lock = iter(units), threading.Lock()
-        threads = [
-            threading.Thread(target=self._work, args=(order, lock, news), name=f"omnitts unit {n}", daemon=True)
-            for n in range(min(MOST_OPEN, self._limit, len(units)))
-        ]
-        interval = sys.getswitchinterval()
-        sys.setswitchinterval(SWITCH_S)
-        try:
-            for thread in threads:
-                thread.start()
-            ended = 0
-            while ended < len(threads):
-                found = news.get()
-                if isinstance(found, BaseException):
-                    raise found
-                ended += found is None
-                if found is not None:
-                    done(found)
-        finally:
-            self._stop()
-            wait_for(threads, PATIENCE_S)
-            sys.setswitchinterval(interval)
+        order = iter(units)
+        threads = min(MOST_OPEN, self._limit, len(units))
+        with Runner(self.streams, lambda: self._next(next(order, None)), self._speak, threads, "unit") as runner:
+            try:
+                while runner.left:
+                    if (key := runner.next()) is not None:
+                        done(key)
+            finally:
+                self.streams.stop()
+                with self._room:
+                    self._room.notify_all()
 
-    def _work(self, order: Iterator[tuple[str, Unit]], lock: threading.Lock, news: News) -> None:
-        try:
-            while not self.stopping:
-                with lock:
-                    found = next(order, None)
-                    if found is None:
-                        break
-                    self._enter(len(found[1].pieces))
-                self._speak(*found)
-                news.put(found[0])
-        except Stopping:
-            pass
-        except BaseException as error:
-            news.put(error)
-        finally:
-            news.put(None)
-
-    def _stop(self) -> None:
-        self.stopping = True
-        with self._room:
-            for stream in self._streams:
-                stream.close()
-            self._room.notify_all()
-
-    def _enter(self, sentences: int) -> None:
+    def _next(self, found: tuple[str, Unit] | None) -> tuple[str, Unit] | None:
         """Waits until so few sentences are under way that the next unit's are needed. A killed run loses only these."""
-        with self._room:
-            self._room.wait_for(lambda: self._open < self._limit or self.stopping)
-            if self.stopping:
-                raise Stopping
-            self._open += sentences
+        if found is not None:
+            with self._room:
+                self._room.wait_for(lambda: self._open < self._limit or self.streams.stopping)
+                self.streams.check()
+                self._open += len(found[1].pieces)
+        return found
 
     def _leave(self, sentences: int) -> None:
         with self._room:
@@ -156,43 +108,39 @@ class UnitSpeaker:
 
     # ---- one unit, in a thread of its own
 
-    def _speak(self, key: str, unit: Unit) -> None:
+    def _speak(self, found: tuple[str, Unit]) -> str:
+        key, unit = found
         given = self._speech.seed if unit.member.seed is None else unit.member.seed
         seed = seed_of(unit, given or 0)
         for number in range(TRIES):
             try:
-                return self._take(key, unit, try_seed(seed, number))
+                self._take(key, unit, try_seed(seed, number))
+                break
             except GuardError:
                 if number == TRIES - 1:
                     raise
                 with self._room:
                     self._open += len(unit.pieces)
+        return key
 
     def _take(self, key: str, unit: Unit, seed: int) -> None:
         left = len(unit.pieces)
         part = self.cache.work / f"{key}.{threading.get_ident()}"
         stream = self._stream(unit, seed)
         sink = PartSink(part, self._recipe)
-        with self._room:
-            self._streams.add(stream)
         try:
-            if self.stopping:
-                raise Stopping
-            for chunk in stream:
-                sink.write(chunk.samples)
-                if chunk.sentence is not None and left > 1:
-                    left -= 1
-                    self._leave(1)
-            if self.stopping:
-                raise Stopping
-            sink.finish()
+            with self.streams.under_way(stream):
+                for chunk in stream:
+                    sink.write(chunk.samples)
+                    if chunk.sentence is not None and left > 1:
+                        left -= 1
+                        self._leave(1)
+                self.streams.check()
+                sink.finish()
         except BaseException:
             sink.discard()
             raise
         finally:
-            stream.close()
-            with self._room:
-                self._streams.discard(stream)
             self._leave(left)
         account = stream.account
         details = {"retries": account.retries, "guard_hits": account.guard_hits, "frames": account.frames}

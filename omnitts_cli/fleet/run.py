@@ -7,14 +7,12 @@ The main thread commits finished rows in groups. After a kill, at most one group
 from __future__ import annotations
 
 import json
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from queue import Empty, SimpleQueue
 
 import numpy as np
 
@@ -23,9 +21,9 @@ from omnitts_cli.fleet import disk
 from omnitts_cli.fleet.journal import FAILED, UNVERIFIED, Entry, Journal, Lookup
 from omnitts_cli.fleet.plan import BAD, Plan
 from omnitts_cli.fleet.rows import RowError
-from omnitts_cli.fleet.speaker import RowSpeaker, Stopping
+from omnitts_cli.fleet.runner import Runner
+from omnitts_cli.fleet.speaker import RowSpeaker
 from omnitts_cli.fleet.store import PARTS, Made, Store, sha8
-from omnitts_cli.speech.loop import wait_for
 from omnitts_cli.terminal.signals import held
 
 WINDOW = 20_000
@@ -33,9 +31,7 @@ MOST_OPEN = 256
 WAITING = 64  # rows beyond the engine's slots: prepared for it, or being written
 GROUP, GROUP_S = 32, 1.0  # rows committed together; the longest wait for others
 MOST_UNCOMMITTED = 64
-SWITCH_S = 0.0005  # so that the engine's thread gets the interpreter soon
 POLL_S = 0.2
-PATIENCE_S = 5.0  # for rows under way when a run ends early
 
 
 @dataclass
@@ -107,9 +103,7 @@ class Run:
     ) -> None:
         self.plan, self.store, self.journal, self.speaker = plan, store, journal, speaker
         self._mask, self.pace, self._look = mask, pace, look
-        self._finished: SimpleQueue[Made | BaseException | None] = SimpleQueue()
         self._room = threading.Semaphore(MOST_UNCOMMITTED)
-        self._next_lock = threading.Lock()
         self._group: list[Made] = []
 
     def key(self, index: int) -> tuple[int, int]:
@@ -124,47 +118,30 @@ class Run:
     def speak_in_order(self, order: Iterator[int], tries: dict[int, int], most: int) -> None:
         """The same, in the order given; `most` limits the number of threads."""
         threads = min(MOST_OPEN, self.speaker.slots + WAITING, max(most, 1))
-        workers = [
-            threading.Thread(target=self._work, args=(order, tries), name=f"omnitts row {n}", daemon=True)
-            for n in range(threads)
-        ]
-        interval = sys.getswitchinterval()
-        sys.setswitchinterval(SWITCH_S)
-        try:
-            for worker in workers:
-                worker.start()
-            self._collect(threads)
-        except BaseException:
-            self.speaker.stop()
-            self._room.release(threads)  # none of them waits for a commit now
-            wait_for(workers, PATIENCE_S)
-            with held(), suppress(OmniError, OSError):
-                self._take_finished()
-                self._commit()
-            raise
-        finally:
-            sys.setswitchinterval(interval)
+
+        def speak(index: int) -> Made:
+            made = self._made(index, tries.get(index, 0))
+            self._room.acquire()
+            return made
+
+        with Runner(self.speaker.streams, lambda: self._next(order), speak, threads, "row") as runner:
+            try:
+                self._collect(runner)
+            except BaseException:
+                self._room.release(threads)  # none of them waits for a commit now
+                runner.stop()
+                with held(), suppress(OmniError, OSError):
+                    self._group += runner.rest()
+                    self._commit()
+                raise
 
     # ---- in the threads of rows
 
-    def _work(self, order: Iterator[int], tries: dict[int, int]) -> None:
-        try:
-            while not self.speaker.stopping:
-                with self._next_lock:
-                    index = next(order, None)
-                if index is None:
-                    if self.pace.full is None:
-                        self.pace.full = (self.pace.wall_s, self.pace.audio_s)
-                    break
-                made = self._made(index, tries.get(index, 0))
-                self._room.acquire()
-                self._finished.put(made)
-        except Stopping:
-            pass
-        except BaseException as error:
-            self._finished.put(error)
-        finally:
-            self._finished.put(None)
+    def _next(self, order: Iterator[int]) -> int | None:
+        index = next(order, None)
+        if index is None and self.pace.full is None:
+            self.pace.full = (self.pace.wall_s, self.pace.audio_s)
+        return index
 
     def _made(self, index: int, first_try: int) -> Made:
         key, place = self.key(index), self.plan.rows[index]
@@ -184,34 +161,20 @@ class Run:
 
     # ---- in the main thread
 
-    def _collect(self, threads: int) -> None:
+    def _collect(self, runner: Runner[int, Made]) -> None:
         """Commits finished rows in groups until all threads have ended."""
         began = 0.0
-        while threads or self._group:
-            try:
-                wait = POLL_S if not self._group else max(GROUP_S - (time.perf_counter() - began), 0.0)
-                found = self._finished.get(timeout=min(wait, POLL_S)) if threads else None
-                if found is None:
-                    threads -= threads > 0
-                elif isinstance(found, BaseException):
-                    raise found
-                else:
-                    began = began if self._group else time.perf_counter()
-                    self._group.append(found)
-            except Empty:
-                pass
+        while runner.left or self._group:
+            wait = POLL_S if not self._group else max(GROUP_S - (time.perf_counter() - began), 0.0)
+            found = runner.next(min(wait, POLL_S)) if runner.left else None
+            if found is not None:
+                began = began if self._group else time.perf_counter()
+                self._group.append(found)
             waited = time.perf_counter() - began >= GROUP_S
-            if self._group and (len(self._group) >= GROUP or waited or not threads):
+            if self._group and (len(self._group) >= GROUP or waited or not runner.left):
                 with held():
                     self._commit()
             self._look(self.pace)
-
-    def _take_finished(self) -> None:
-        with suppress(Empty):
-            while True:
-                found = self._finished.get_nowait()
-                if isinstance(found, Made):
-                    self._group.append(found)
 
     def _commit(self) -> None:
         """Puts the sound of a group in place, and then its records into the journal."""

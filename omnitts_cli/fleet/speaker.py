@@ -18,6 +18,7 @@ from omnitts_cli.fleet.content import Keys, try_seed
 from omnitts_cli.fleet.journal import DONE, UNVERIFIED
 from omnitts_cli.fleet.part import Figures, Recipe, Writers, make
 from omnitts_cli.fleet.rows import Row, Speaker
+from omnitts_cli.fleet.runner import OpenStreams
 from omnitts_cli.fleet.store import PARTS, Made
 from omnitts_cli.fleet.verify import TakeCheck, Verdict, Verifier
 from omnitts_cli.settings.table import Speech, TextIn
@@ -37,10 +38,6 @@ BLOCK = 16  # chunks that are encoded together
 KEPT_S = 30.0  # of a row's sound in memory, before it is written in this process
 SILENCE_S = 0.2  # of an empty row
 MOST_NOTICES = 20  # of one row
-
-
-class Stopping(Exception):
-    """The run is ending; the row under way is dropped."""
 
 
 @dataclass
@@ -66,6 +63,15 @@ class Take:
         return verdict.wer, len(verdict.reasons), self.guard_hits, self.number
 
 
+def voice_of(tts: TTS, speaker: Speaker, tell: Callable[[Notice], None], seed: int | None = None) -> Voice:
+    """Opens the voice of a row or of a character."""
+    if speaker.kind == "design":
+        return tts.design(speaker.name, seed=seed)
+    if speaker.kind == "clip":
+        return tts.clone(reference([speaker.name], speaker.transcript, tell=tell))
+    return voices.voice_for(speaker.name or None, tts.engine.model)
+
+
 class RowSpeaker:
     """Speaks rows through one model, from any number of threads."""
 
@@ -85,13 +91,12 @@ class RowSpeaker:
         writers: Writers | None = None,
         tell: Callable[[Notice], None],
     ) -> None:
-        self.tts, self.stopping, self.slots = tts, False, tts.engine.plan.slots
+        self.tts, self.streams, self.slots = tts, OpenStreams(), tts.engine.plan.slots
         self._keys, self._text, self._speech, self._recipe, self._writers = keys, text, speech, recipe, writers
         self._parts, self._tries, self._verifier = work / PARTS, tries if verifier else 1, verifier
         self._empty, self._codes, self._tell = empty, codes, tell
         self._voices: OrderedDict[Speaker, Voice] = OrderedDict()
-        self._voice_lock, self._streams_lock = threading.Lock(), threading.Lock()
-        self._streams: set[Stream] = set()
+        self._voice_lock = threading.Lock()
         self._run = secrets.token_hex(4)  # a process of a run that was killed may still hold a file
         model = tts.engine.model
         self._about = {
@@ -103,31 +108,17 @@ class RowSpeaker:
             "dtype": model.precision,
         }
 
-    def stop(self) -> None:
-        """Ends all rows that are under way; their threads get Stopping."""
-        self.stopping = True
-        with self._streams_lock:
-            for stream in self._streams:
-                stream.close()
-
     def voice(self, speaker: Speaker) -> Voice:
         """The voice of a row. A clip is encoded once, however many rows it has."""
         speaker = self._keys.speaker(speaker)
         with self._voice_lock:
             found = self._voices.get(speaker)
             if found is None:
-                found = self._voices[speaker] = self._open(speaker)
+                found = self._voices[speaker] = voice_of(self.tts, speaker, self._tell)
                 if len(self._voices) > KNOWN_VOICES:
                     self._voices.popitem(last=False)
             self._voices.move_to_end(speaker)
             return found
-
-    def _open(self, speaker: Speaker) -> Voice:
-        if speaker.kind == "design":
-            return self.tts.design(speaker.name)
-        if speaker.kind == "clip":
-            return self.tts.clone(reference([speaker.name], speaker.transcript, tell=self._tell))
-        return voices.voice_for(speaker.name or None, self.tts.engine.model)
 
     # ---- one row
 
@@ -156,20 +147,13 @@ class RowSpeaker:
         notices: list[Notice] = []
         stream = self._stream(row, seed, notices.append)
         path = self._parts / f"{self._run}-{index}-{number}"
-        with self._streams_lock:
-            self._streams.add(stream)
         try:
-            if self.stopping:
-                raise Stopping
-            take = self._written(stream, path, row, seed, number)
-            take.notices = tuple(dict.fromkeys(map(str, notices)))
-            return take
+            with self.streams.under_way(stream):
+                take = self._written(stream, path, row, seed, number)
         except OSError as error:
             raise OutputError(str(error)) from error
-        finally:
-            stream.close()
-            with self._streams_lock:
-                self._streams.discard(stream)
+        take.notices = tuple(dict.fromkeys(map(str, notices)))
+        return take
 
     def _written(self, stream: Stream, path: Path, row: Row, seed: int, number: int) -> Take:
         check = None
@@ -201,8 +185,7 @@ class RowSpeaker:
             if len(block) >= BLOCK or chunk.sentence is not None:
                 yield np.concatenate(block)
                 block = []
-        if self.stopping:
-            raise Stopping
+        self.streams.check()
         yield from block
 
     def _file(self, path: Path, blocks: Iterator[np.ndarray]) -> Figures:

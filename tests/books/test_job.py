@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,10 +21,8 @@ from sounds import speech
 
 from omnitts_cli.audio import pyav
 from omnitts_cli.books.cache import Cache
-from omnitts_cli.books.speaker import PATIENCE_S, SAMPLE, UnitSpeaker
+from omnitts_cli.books.speaker import SAMPLE
 from omnitts_cli.engine.engine import Engine, News
-from omnitts_cli.errors import InputError
-from omnitts_cli.settings.table import Speech, TextIn
 from omnitts_cli.speech.tts import TTS
 
 soundfile = pytest.importorskip("soundfile")
@@ -336,30 +333,6 @@ def test_ctrl_c_at_any_moment_is_130(
     assert done.err.splitlines()[-1] == "interrupted; finished parts are kept, and the same command continues"
     assert "Traceback" not in done.err
     assert sorted(os.listdir()) == ["book.md", "work"] and list(Path("work/runs").iterdir()) == []
-
-
-def test_threads_that_do_not_end_delay_an_error_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    ended, never = threading.Event(), threading.Event()
-
-    def speak(self: UnitSpeaker, key: str, unit: Any) -> None:
-        if key == "broken":
-            assert ended.wait(LONG_S)
-            raise InputError("broken")
-        if key == "last":
-            ended.set()
-        never.wait()
-
-    waited: list[tuple[int, float]] = []
-    monkeypatch.setattr(UnitSpeaker, "_speak", speak)
-    monkeypatch.setattr("omnitts_cli.books.speaker.wait_for", lambda threads, s: waited.append((len([*threads]), s)))
-    tts: Any = SimpleNamespace(sample_rate=24_000, engine=SimpleNamespace(plan=SimpleNamespace(slots=8)))
-    speaker = UnitSpeaker(tts, SimpleNamespace(), TextIn(), Speech(), "auto", lambda notice: None)  # type: ignore[arg-type]
-    unit: Any = SimpleNamespace(pieces=["one"])
-    with pytest.raises(InputError, match="broken"):
-        speaker.speak([(key, unit) for key in ("broken", "a", "b", "c", "d", "e", "last")], lambda key: None)
-    never.set()
-    ((threads, most_s),) = waited
-    assert threads == 7 and most_s == PATIENCE_S  # for all of them together
 
 
 # ---- dialogues
