@@ -23,17 +23,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 
-from omnitts_cli.bench.answers import Workload, run_level
+from omnitts_cli.bench.answers import AnswerWorkload, run_level
 from omnitts_cli.engine.answer_loop import AnswerLoop
 from omnitts_cli.engine.text_slots import TextPlan
 from omnitts_cli.request import Request
 from omnitts_cli.speech import load_thinker
 
 WORK = {
-    "text": Workload(2500, 100),
-    "short": Workload(60, 50, spoken=True),
-    "question": Workload(90, 50, spoken=True, recording_s=5.0),
-    "long": Workload(2500, 900, spoken=True),
+    "text": AnswerWorkload(2500, 100),
+    "short": AnswerWorkload(60, 50, spoken=True),
+    "question": AnswerWorkload(90, 50, spoken=True, recording_s=5.0),
+    "long": AnswerWorkload(2500, 900, spoken=True),
 }
 ALL = "text-1,short-1,question-1,long-1,talker-1,text-32,short-32,long-32,talker-32,long-4,long-16"
 FRAMES = 100

@@ -24,7 +24,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from omnitts_cli.errors import Notice
-from omnitts_cli.fleet.job import Job
+from omnitts_cli.fleet.job import BatchJob
 from omnitts_cli.fleet.run import Pace
 from omnitts_cli.request import Request
 from omnitts_cli.settings.corpus import Corpus, Verification
@@ -104,9 +104,9 @@ def batch(
     machine = {"device": tts.engine.device.name, "dtype": "auto", "slots": tts.engine.plan.slots, "first_chunk": 25,
                "chunk": 25, "threads": None, "offline": True}  # fmt: skip
     notices: list[Notice] = []
-    job = Job(str(manifest), TextIn(), Speech(model=tts.engine.model.name, seed=1),
-              Corpus(output_dir=str(folder / "out"), format=form), Verification(), machine,
-              tell=notices.append, look=look, writers=writers)  # fmt: skip
+    job = BatchJob(str(manifest), TextIn(), Speech(model=tts.engine.model.name, seed=1),
+                   Corpus(output_dir=str(folder / "out"), format=form), Verification(), machine,
+                   tell=notices.append, look=look, writers=writers)  # fmt: skip
     cpu = time.process_time()
     job.run(lambda name, variant, slots: nullcontext(tts))
     pace = seen[0]

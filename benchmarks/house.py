@@ -18,7 +18,7 @@ from typing import Any
 
 COMPILED = (".c", ".h", ".cu", ".cuh")
 PARSERS = {"json.load", "json.loads", "DECODER.decode", "tomllib.load", "tomllib.loads"}
-CHECKPOINTS = {("fleet/journal.py", "Journal"), ("fleet/segments.py", "Segments"), ("books/cache.py", "Cache")}
+CHECKPOINTS = ("fleet/journal.py", "fleet/segments.py", "books/cache.py")
 
 
 @cache
@@ -96,10 +96,9 @@ def runners(root: Path) -> set[str]:
     return found
 
 
-def present(root: Path, wanted: set[tuple[str, str]]) -> set[str]:
-    """Those of the wanted classes, as (file, name), that are there."""
-    there = classes(root)
-    return {f"{file}:{name}" for file, name in wanted if file in there.get(name, [])}
+def checkpoints(root: Path) -> list[str]:
+    """The files that hold how far a long run is: for folders, for object stores and for books."""
+    return [name for name in CHECKPOINTS if (root / "omnitts_cli" / name).exists()]
 
 
 def circles(root: Path) -> list[list[str]]:
@@ -141,7 +140,7 @@ FIGURES: dict[str, Callable[[Path], Any]] = {
     "lines of tests": lambda root: lines(root, tracked(root, "tests/*.py")),
     "class names with two meanings": doubled,
     "strict readers of JSON and TOML": readers,
-    "checkpoints of long runs": lambda root: present(root, CHECKPOINTS),
+    "checkpoints of long runs": checkpoints,
     "runners of many texts": runners,
     "import circles": circles,
     "lines that mypy leaves out": lambda root: lines(root, without_types(root)),

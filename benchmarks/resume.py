@@ -35,21 +35,21 @@ def write_manifest(path: Path, rows: int) -> None:
 def finish(manifest: Path, out: Path) -> None:
     """A journal and files as if all rows but the last had been spoken."""
     from omnitts_cli.fleet import job, journal, names
-    from omnitts_cli.fleet.plan import Plan
+    from omnitts_cli.fleet.plan import RowPlan
 
     work = out / job.WORK
-    found: list[Plan] = []
-    real = job.Job._plan
+    found: list[RowPlan] = []
+    real = job.BatchJob._plan
 
-    def kept(self: job.Job, *arguments: Any) -> Plan:
+    def kept(self: job.BatchJob, *arguments: Any) -> RowPlan:
         found.append(real(self, *arguments))
         raise SystemExit  # the plan is written; nothing is spoken
 
-    job.Job._plan = kept  # type: ignore[method-assign]
+    job.BatchJob._plan = kept  # type: ignore[method-assign]
     command(manifest, out, quiet=True)
-    job.Job._plan = real  # type: ignore[method-assign]
+    job.BatchJob._plan = real  # type: ignore[method-assign]
     plan = found[0]
-    mask = job.Model.of(plan.models[0], {"device": "auto", "dtype": "auto", "threads": 1}).mask
+    mask = job.PlannedModel.of(plan.models[0], {"device": "auto", "dtype": "auto", "threads": 1}).mask
     details = json.dumps(
         {"bytes": 20_000, "sha256": "0" * 64, "format": "flac", "sample_rate": 8000, "model": "random:toy",
          "device": "cpu", "dtype": "float32", "audio_s": 0.64, "frames": 8, "stopped": "limit", "seed": 5, "tries": 1,
@@ -57,7 +57,7 @@ def finish(manifest: Path, out: Path) -> None:
     )[1:]  # fmt: skip
     for number in range(256):
         (out / f"{number:02x}").mkdir(exist_ok=True)
-    book = journal.Journal(work)
+    book = journal.RowJournal(work)
     group = []
     for index in range(plan.count - 1):
         path = plan.naming.path(f"utterance-{index:07}", False)
@@ -89,27 +89,27 @@ def measured(manifest: Path, out: Path, more: list[str]) -> None:
 
     times: dict[str, float] = {}
     began, cpu = time.perf_counter(), processor_s()
-    plan, load, speak = job.Job._plan, run.Run.speak, job.Job._speak
+    plan, load, speak = job.BatchJob._plan, run.BatchRun.speak, job.BatchJob._speak
 
-    def planned(self: job.Job, *arguments: Any) -> Any:
+    def planned(self: job.BatchJob, *arguments: Any) -> Any:
         found = plan(self, *arguments)
         times["plan_s"] = time.perf_counter() - began
         times["plan_cpu_s"] = processor_s() - cpu
         return found
 
-    def speaking(self: job.Job, *arguments: Any) -> None:
+    def speaking(self: job.BatchJob, *arguments: Any) -> None:
         times.setdefault("subtracted_s", time.perf_counter() - began)
         times.setdefault("subtracted_cpu_s", processor_s() - cpu)  # what it takes on a quiet machine
         times.setdefault("before_model_mb", memory())
         speak(self, *arguments)
 
-    def rows(self: run.Run, *arguments: Any) -> None:
+    def rows(self: run.BatchRun, *arguments: Any) -> None:
         times.setdefault("first_row_s", time.perf_counter() - began)
         times.setdefault("first_row_mb", memory())
         load(self, *arguments)
         times["spoken_mb"] = memory()
 
-    job.Job._plan, job.Job._speak, run.Run.speak = planned, speaking, rows  # type: ignore[method-assign]
+    job.BatchJob._plan, job.BatchJob._speak, run.BatchRun.speak = planned, speaking, rows  # type: ignore[method-assign]
     code = command(manifest, out, *more)
     times["end_s"] = time.perf_counter() - began
     times["end_cpu_s"] = processor_s() - cpu

@@ -198,7 +198,7 @@ class Bench:
             )  # fmt: skip
 
         guard = Guard.of("127.0.0.1", {}, insecure=False)
-        self.server = run.Server(serving, guard, planned(names), load, sockets, ready.set, self.log)
+        self.server = run.HttpServer(serving, guard, planned(names), load, sockets, ready.set, self.log)
         self.loop: Any = None
 
         def target() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from omnitts_cli import child
 from omnitts_cli.audio.encode import choose_format
-from omnitts_cli.fleet.part import Recipe, Writers
+from omnitts_cli.fleet.part import SoundRecipe, Writers
 from omnitts_cli.server import clips
 from omnitts_cli.server.engines import Engines
 from omnitts_cli.speech import tts
@@ -45,7 +45,7 @@ def decoded() -> None:
 
 
 def written() -> None:
-    writers = Writers(1, Recipe(choose_format(None, "wav", model_rate=24_000), 24_000))
+    writers = Writers(1, SoundRecipe(choose_format(None, "wav", model_rate=24_000), 24_000))
     try:
         path = Path.cwd().parent / "out.wav"
         writers.make(path, [np.zeros(24_000, np.float32)])

@@ -18,7 +18,7 @@ def read(path: str | None, data: BinaryIO, name: str, kind: str, until_s: float)
         return through_ffmpeg(path, data, name, kind, until_s)
     try:
         return pyav.decoded(data, until_s, TIMEOUT_S)
-    except pyav.Failed as error:
+    except pyav.MediaError as error:
         raise InputError(
             f"reference clip {name} ({kind}) could not be read", cause=str(error),
             hint="convert the clip to wav or flac",

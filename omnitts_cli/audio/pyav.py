@@ -20,7 +20,7 @@ INSTALL = "pip install av"
 MILLISECONDS = Fraction(1, 1000)
 
 
-class Failed(Exception):
+class MediaError(Exception):
     """The libraries could not read or write something; the words are their reason."""
 
 
@@ -38,7 +38,7 @@ def failures() -> Iterator[None]:
         yield
     except (av.FFmpegError, OSError, ValueError, LookupError) as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise Failed(str(reason).strip()[:300]) from None
+        raise MediaError(str(reason).strip()[:300]) from None
 
 
 def refuse(name: str, *flags: Any) -> Any:
@@ -55,7 +55,7 @@ def decoded(data: BinaryIO, until_s: float, most_s: float) -> bytes:
         blocks = samples_of(source)
         first = next(blocks, None)
         if first is None:
-            raise Failed("there is no sound in it")
+            raise MediaError("there is no sound in it")
         rate, channels, block = first
         left = max(1, round(until_s * rate))
         with wave.open(out, "wb") as file:
@@ -69,7 +69,7 @@ def decoded(data: BinaryIO, until_s: float, most_s: float) -> bytes:
                     break
                 block = found[2]
                 if time.perf_counter() - began > most_s:
-                    raise Failed(f"it took longer than {most_s:g} s")
+                    raise MediaError(f"it took longer than {most_s:g} s")
     return out.getvalue()
 
 
@@ -130,7 +130,7 @@ class AacWriter:
         try:
             with failures():
                 self._file.close()
-        except Failed:
+        except MediaError:
             pass
 
 

@@ -50,7 +50,7 @@ class Recording:
 
 
 @dataclass(frozen=True)
-class Part:
+class ClipPart:
     """Which part of a recording, in seconds; `end` None is the end of the file."""
 
     start: float = 0.0
@@ -133,7 +133,7 @@ def read_sound(source: str | os.PathLike[str], **options: Any) -> Recording:
         raise InputError(message, cause=error.cause, hint=None if about_voices else error.hint) from None
 
 
-def checked_part(start: float | None, end: float | None) -> Part:
+def checked_part(start: float | None, end: float | None) -> ClipPart:
     for option, value in (("--ref-start", start), ("--ref-end", end)):
         if value is not None and not 0.0 <= value < 1e9:
             raise InputError(
@@ -141,7 +141,7 @@ def checked_part(start: float | None, end: float | None) -> Part:
             )
     if start is not None and end is not None and end <= start:
         raise InputError(f"--ref-end {end:g} is not after --ref-start {start:g}")
-    return Part(start or 0.0, end)
+    return ClipPart(start or 0.0, end)
 
 
 # -- the file
@@ -279,7 +279,7 @@ def open_library(file: BinaryIO, name: str, patches: dict[int, bytes] | None = N
 # -- its samples
 
 
-def read_part(opened: Opened, part: Part, name: str, longest_s: float) -> np.ndarray:
+def read_part(opened: Opened, part: ClipPart, name: str, longest_s: float) -> np.ndarray:
     """Decodes what is asked for and no more. [samples, channels] float32"""
     total = None if opened.frames is None else opened.frames / opened.rate
     check_selection(part, total, name, longest_s, opened.truncated)
@@ -299,14 +299,14 @@ def read_part(opened: Opened, part: Part, name: str, longest_s: float) -> np.nda
     return samples[:wanted]
 
 
-def expected_samples(opened: Opened, part: Part, wanted: int) -> int:
+def expected_samples(opened: Opened, part: ClipPart, wanted: int) -> int:
     """The number of samples that decoding must give: all that the header states, or all that were asked for."""
     if opened.frames is None:
         return 0 if part.end is None else wanted
     return min(wanted, opened.frames - round(part.start * opened.rate))
 
 
-def check_selection(part: Part, total: float | None, name: str, longest_s: float, truncated: bool) -> None:
+def check_selection(part: ClipPart, total: float | None, name: str, longest_s: float, truncated: bool) -> None:
     if total is not None:
         if part.start >= total or (part.end is not None and part.end > total + 0.01):
             what = f"--ref-start {part.start:g}" if part.start >= total else f"--ref-end {part.end:g}"
@@ -322,7 +322,7 @@ def check_selection(part: Part, total: float | None, name: str, longest_s: float
         raise too_long(name, part.end - part.start, longest_s)
 
 
-def refuse_broken(part: Part, left_s: float, name: str) -> None:
+def refuse_broken(part: ClipPart, left_s: float, name: str) -> None:
     """Refuses a cut-off clip unless the user chose a part that is complete."""
     if part.end is None or left_s < 1.0:
         part_left = f", or choose the part that can be read: --ref-end {int(left_s * 10 + 0.1) / 10}"

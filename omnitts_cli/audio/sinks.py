@@ -19,7 +19,7 @@ from omnitts_cli.audio.encode import Encoder, SoundFormat, open_encoder
 from omnitts_cli.audio.outlet import Outlet, RawFile
 from omnitts_cli.audio.pcm import require_finite
 from omnitts_cli.audio.resample import Resampler
-from omnitts_cli.audio.target import Target, is_special, open_target
+from omnitts_cli.audio.target import OutputTarget, is_special, open_target
 from omnitts_cli.errors import DeviceError, OmniError, UsageError
 
 
@@ -110,7 +110,7 @@ class FileSink(BaseSink):
     ) -> None:
         super().__init__()
         self.notices.extend(form.notices)
-        self._target: Target | None = None
+        self._target: OutputTarget | None = None
         self._track: Track | None = None
         self._path, self._form, self._rate, self._no_clobber = Path(path), form, source_rate, no_clobber
         if not is_special(path):
@@ -165,7 +165,7 @@ class FileSink(BaseSink):
         if self._track.encoder.notice:
             self.notices.append(self._track.encoder.notice)
 
-    def _open(self) -> Target:
+    def _open(self) -> OutputTarget:
         assert self._target is not None, "this sink was closed before"
         return self._target
 

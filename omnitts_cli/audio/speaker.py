@@ -32,7 +32,7 @@ FEED_S = 0.1
 WAKE_S = 0.1
 
 
-class Output(Protocol):
+class SoundOutput(Protocol):
     """What plays: a PortAudio stream or a player program. `rate` is the rate it takes."""
 
     rate: int
@@ -53,7 +53,7 @@ class Output(Protocol):
 class SpeakerSink(BaseSink):
     """Plays while it is written to. `pause` holds the sound; `stop` of it is `discard`."""
 
-    def __init__(self, output: Output, source_rate: int = 24_000) -> None:
+    def __init__(self, output: SoundOutput, source_rate: int = 24_000) -> None:
         super().__init__()
         self.output = output
         self._levels: deque[tuple[float, float]] = deque()  # (end in seconds, RMS 0..1) of what is not played yet

@@ -1,4 +1,4 @@
-"""Target: the file of `-o`. A temporary file beside it that is renamed in one step, or a device in place."""
+"""OutputTarget: the file of `-o`. A temporary file beside it that is renamed in one step, or a device in place."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def is_special(path: str | os.PathLike[str]) -> bool:
     return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
-class Target:
+class OutputTarget:
     """An open file for the bytes, and what becomes of it. `temporary` is None where it is written in place."""
 
     def __init__(self, path: Path, file: BinaryIO, temporary: Path | None, *, no_clobber: bool) -> None:
@@ -119,7 +119,7 @@ class Target:
         self.file.close()
 
 
-def open_target(path: Path, *, no_clobber: bool = False) -> Target:
+def open_target(path: Path, *, no_clobber: bool = False) -> OutputTarget:
     """Opens what `-o PATH` names, or raises an error that says why it cannot be written."""
     try:
         return _open(path, no_clobber)
@@ -129,7 +129,7 @@ def open_target(path: Path, *, no_clobber: bool = False) -> Target:
         raise OutputError(f"cannot write {path!s:.80}: {error}") from error
 
 
-def _open(path: Path, no_clobber: bool) -> Target:
+def _open(path: Path, no_clobber: bool) -> OutputTarget:
     real = Path(os.path.realpath(path))
     mode = existing_mode(path)
     if mode is not None and stat.S_ISDIR(mode):
@@ -137,14 +137,14 @@ def _open(path: Path, no_clobber: bool) -> Target:
     if mode is not None and no_clobber:
         raise exists_error(path, hint="choose another name or leave --no-clobber out")
     if mode is not None and not stat.S_ISREG(mode):
-        return Target(path, open(path, "wb", buffering=0), None, no_clobber=False)
+        return OutputTarget(path, open(path, "wb", buffering=0), None, no_clobber=False)
     if len(os.fsencode(real.name)) > LONGEST_NAME:
         raise OSError(errno.ENAMETOOLONG, "name too long")
     if mode is not None and not os.access(real, os.W_OK):
         raise OSError(errno.EACCES, "no permission")
     remove_stale(real)
     temporary, file = open_temporary(real, mode)
-    return Target(path, file, temporary, no_clobber=no_clobber)
+    return OutputTarget(path, file, temporary, no_clobber=no_clobber)
 
 
 def put(path: Path, data: bytes, *, new: bool = False, private: bool = False) -> None:

@@ -42,7 +42,7 @@ PIECES = 16
 
 
 @dataclass(frozen=True)
-class Workload:
+class AnswerWorkload:
     """What one user asks, and how long the answer is."""
 
     prompt: int  # tokens, those of a recording included
@@ -115,7 +115,7 @@ def measured(
     model: str,
     users: Sequence[int],
     requests: int | None,
-    work: Workload,
+    work: AnswerWorkload,
     seed: int,
     settings: dict[str, Any],
     report: Callable[[float, str], None] = lambda done, words: None,
@@ -152,7 +152,9 @@ def measured(
     return AnswerReport(about, levels)
 
 
-def questions(loop: AnswerLoop, count: int, work: Workload, seed: int) -> Iterator[tuple[TextRequest, Request | None]]:
+def questions(
+    loop: AnswerLoop, count: int, work: AnswerWorkload, seed: int
+) -> Iterator[tuple[TextRequest, Request | None]]:
     """Requests of fixed lengths, each with random ids of its own, so that none shares a prefix with another."""
     from omnitts_cli.engine.text_slots import TextRequest
     from omnitts_cli.models.audio_tower import RATE, Sound
@@ -186,7 +188,7 @@ def template(loop: AnswerLoop, sounds: tuple[Sound, ...]) -> tuple[list[int], li
     return whole[:end], whole[end:]
 
 
-def run_level(loop: AnswerLoop, users: int, requests: int, work: Workload, *, seed: int = 0) -> AnswerLevel:
+def run_level(loop: AnswerLoop, users: int, requests: int, work: AnswerWorkload, *, seed: int = 0) -> AnswerLevel:
     """Keep `users` questions in flight until `requests` were answered."""
     waiting = iter(list(questions(loop, requests, work, seed)))  # made before the clock runs
     begun: dict[int, Answered] = {}
@@ -253,7 +255,7 @@ def note(news: Any, answered: Answered, now: float) -> bool:
     return not answered.parts
 
 
-def speech_figures(loop: AnswerLoop, done: Sequence[Answered], work: Workload, duration: float) -> dict[str, Any]:
+def speech_figures(loop: AnswerLoop, done: Sequence[Answered], work: AnswerWorkload, duration: float) -> dict[str, Any]:
     """The part of a level that only speech has."""
     assert loop.speech is not None
     rate = loop.speech.model.facts.sample_rate

@@ -9,8 +9,8 @@ from itertools import islice
 from omnitts_cli.bench.gauge import Gauge
 from omnitts_cli.bench.load import LEAST_ROUNDS, Extent, Run, apart_loop, arrivals, closed_loop, open_loop
 from omnitts_cli.bench.record import Result, Work
-from omnitts_cli.bench.stats import PERCENTILES, Level, level
-from omnitts_cli.bench.target import Ended, Target
+from omnitts_cli.bench.stats import PERCENTILES, LoadLevel, level
+from omnitts_cli.bench.target import BenchTarget, Ended
 
 TURNS = 4
 """How often two variants take turns within a level, so that other load on the machine affects both."""
@@ -62,16 +62,16 @@ class Shape:
         return None if None in counts else sum(count or 0 for count in counts)
 
 
-Kept = Callable[[Level, list[Result]], None]
+Kept = Callable[[LoadLevel, list[Result]], None]
 
 
 def campaign(
-    targets: Mapping[str, Target],
+    targets: Mapping[str, BenchTarget],
     works: Callable[[], Iterator[Work]],
     shape: Shape,
     on_end: Ended | None = None,
     kept: Kept | None = None,
-) -> Iterator[Level]:
+) -> Iterator[LoadLevel]:
     """Yields finished levels. Every target gets the same requests at the same level."""
     for step in shape.steps():
         streams = {name: works() for name in targets}
@@ -94,7 +94,7 @@ def campaign(
 
 
 def one_run(
-    target: Target,
+    target: BenchTarget,
     works: Iterator[Work],
     step: int | None,
     extent: Extent,
@@ -110,7 +110,7 @@ def one_run(
     return open_loop(target, works, offsets, extent, on_end)
 
 
-def warm_up(target: Target, works: Iterator[Work], step: int | None, shape: Shape) -> None:
+def warm_up(target: BenchTarget, works: Iterator[Work], step: int | None, shape: Shape) -> None:
     """Runs requests that are not counted. If all of them fail, there is nothing to measure."""
     count = shape.warm_ups(step)
     if not count:
@@ -137,7 +137,7 @@ def turns(extent: Extent, least: int, targets: int) -> list[Extent]:
     return [Extent(share) for share in shares]
 
 
-def summed(run: Run, gauge: Gauge, step: int | None, shape: Shape, name: str) -> Level:
+def summed(run: Run, gauge: Gauge, step: int | None, shape: Shape, name: str) -> LoadLevel:
     return level(
         run,
         concurrency=step,

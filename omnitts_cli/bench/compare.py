@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from omnitts_cli.bench.report import Report
-from omnitts_cli.bench.stats import Level, Spread
+from omnitts_cli.bench.stats import LoadLevel, Spread
 from omnitts_cli.errors import InputError
 
-Value = Callable[[Level], float | None]
+Value = Callable[[LoadLevel], float | None]
 
 
 def middle(spread: Spread) -> float | None:
@@ -56,7 +56,7 @@ class Comparison:
     differences: list[str]  # of the circumstances
 
 
-def named(level: Level) -> str:
+def named(level: LoadLevel) -> str:
     loop = f"c{level.concurrency}" if level.concurrency is not None else f"{level.rate:g}/s"
     return f"{loop} {level.variant}" if level.variant else loop
 
@@ -82,7 +82,7 @@ def compare(now: Report, before: Report, tolerance_percent: float) -> Comparison
     return Comparison(changes, regressions, differences(now, before))
 
 
-def changes_of(name: str, level: Level, its: Level) -> list[Change]:
+def changes_of(name: str, level: LoadLevel, its: LoadLevel) -> list[Change]:
     found = []
     for figure, (value, less_is_better) in COMPARED.items():
         before, now = value(its), value(level)

@@ -30,7 +30,7 @@ MADE_UP_S = 6.0
 
 
 @dataclass
-class Opened:
+class OpenedEngine:
     """An engine, the seconds to load its model, and the seconds to start it, graph capture included."""
 
     engine: Engine
@@ -38,7 +38,7 @@ class Opened:
     start_s: float
 
 
-def open_engine(name: str, settings: EngineSettings, variant: str, report: Report | None = None) -> Opened:
+def open_engine(name: str, settings: EngineSettings, variant: str, report: Report | None = None) -> OpenedEngine:
     """An engine for the model called `name`; `variant` completes a bare size."""
     from omnitts_cli.speech import load as build
 
@@ -50,15 +50,15 @@ def open_engine(name: str, settings: EngineSettings, variant: str, report: Repor
     return started(model, device, build.plan_for(model, device, settings), loaded - began)
 
 
-def started(model: SpeechModel, device: Any, plan: Any, load_s: float = 0.0) -> Opened:
+def started(model: SpeechModel, device: Any, plan: Any, load_s: float = 0.0) -> OpenedEngine:
     from omnitts_cli.engine.engine import Engine
 
     began = time.perf_counter()
     engine = Engine(model, device, plan)
-    return Opened(engine, load_s, time.perf_counter() - began)
+    return OpenedEngine(engine, load_s, time.perf_counter() - began)
 
 
-def other(variant: str, opened: Opened, name: str, settings: EngineSettings, kind: str) -> Opened:
+def other(variant: str, opened: OpenedEngine, name: str, settings: EngineSettings, kind: str) -> OpenedEngine:
     """The variant to compare with `opened`. Weights are shared if the device is the same."""
     engine = opened.engine
     if variant == "cpu":

@@ -1,4 +1,4 @@
-"""Job: from the options to a finished report. Opens the target and runs the campaign; writes no files."""
+"""BenchJob: from the options to a finished report. Opens the target and runs the campaign; writes no files."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from omnitts_cli.bench.local import EngineTarget
 from omnitts_cli.bench.record import Result
 from omnitts_cli.bench.report import Report, ratios
 from omnitts_cli.bench.server import Asking, ServerTarget, first_listed
-from omnitts_cli.bench.target import Target
-from omnitts_cli.bench.workload import Text, Workload
+from omnitts_cli.bench.target import BenchTarget
+from omnitts_cli.bench.workload import BenchText, Workload
 from omnitts_cli.devices.fingerprint import of_exact
 from omnitts_cli.errors import UsageError
 from omnitts_cli.settings.engine import EngineSettings
@@ -43,7 +43,7 @@ LANGUAGE_OF_SERVERS = "english"
 
 
 @dataclass(frozen=True)
-class Speaker:
+class BenchVoice:
     """The voice. Without a mode, the first that the model supports: named voice, clone, design."""
 
     mode: str | None = None
@@ -70,14 +70,14 @@ class Speaker:
 
 
 @dataclass(frozen=True)
-class Texts:
+class BenchTexts:
     """What is spoken: texts from a file, or built-in texts of some length and languages."""
 
-    given: tuple[Text, ...] = ()
+    given: tuple[BenchText, ...] = ()
     length: workload.Length = "mix"
     language: str | None = None
 
-    def chosen(self, spoken: Mapping[str, Any] | tuple[str, ...] | list[str]) -> list[Text]:
+    def chosen(self, spoken: Mapping[str, Any] | tuple[str, ...] | list[str]) -> list[BenchText]:
         """The texts for a model that speaks `spoken` languages."""
         if self.given:
             return list(self.given)
@@ -89,14 +89,14 @@ class Texts:
 
 
 @dataclass(frozen=True)
-class Job:
+class BenchJob:
     """One run of the command."""
 
     model: str
     settings: EngineSettings
     shape: Shape
-    speaker: Speaker
-    texts: Texts
+    speaker: BenchVoice
+    texts: BenchTexts
     command: str
     frames: int | None = None
     versus: str | None = None
@@ -179,7 +179,7 @@ class Job:
 class Bench:
     """Open targets, their workload, and what is known about them."""
 
-    targets: Mapping[str, Target]
+    targets: Mapping[str, BenchTarget]
     load: Workload
     model: str
     sha256: str | None = None
@@ -188,7 +188,7 @@ class Bench:
     start: dict[str, float | None] = field(default_factory=dict)
     plan: dict[str, Any] = field(default_factory=dict)
 
-    def report(self, job: Job) -> Report:
+    def report(self, job: BenchJob) -> Report:
         """The report without levels."""
         shape = job.shape
         about = {

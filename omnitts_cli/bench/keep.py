@@ -10,7 +10,7 @@ import numpy as np
 from omnitts_cli.audio import wav
 from omnitts_cli.bench.compare import named
 from omnitts_cli.bench.record import Result
-from omnitts_cli.bench.stats import Level, in_ms
+from omnitts_cli.bench.stats import LoadLevel, in_ms
 from omnitts_cli.errors import OutputError
 
 LIST = "requests.jsonl"
@@ -27,7 +27,7 @@ class Keeper:
         except OSError as error:
             raise OutputError(f"cannot write to {folder}", cause=error.strerror, hint="--save-audio DIR") from None
 
-    def keep(self, level: Level, results: list[Result]) -> None:
+    def keep(self, level: LoadLevel, results: list[Result]) -> None:
         """The requests of a level, in the order in which they were sent."""
         stem = named(level).replace("/", "-per-").replace(" ", "-")
         lines = []

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from omnitts_cli.bench.record import Result, Work
-from omnitts_cli.bench.target import Ended, Target
+from omnitts_cli.bench.target import BenchTarget, Ended
 from omnitts_cli.errors import UsageError
 
 CHECK_S = 0.1
@@ -61,7 +61,7 @@ class Run:
 class _Load:
     """The common part of both loads: counting, and waiting for the last request."""
 
-    def __init__(self, target: Target, works: Iterable[Work], extent: Extent, on_end: Ended | None) -> None:
+    def __init__(self, target: BenchTarget, works: Iterable[Work], extent: Extent, on_end: Ended | None) -> None:
         self._target, self._works, self._extent, self._on_end = target, iter(works), extent, on_end
         self._lock = threading.Lock()
         self._all_done = threading.Event()
@@ -151,7 +151,9 @@ class _Open(_Load):
         self._notify(result)
 
 
-def closed_loop(target: Target, works: Iterable[Work], level: int, extent: Extent, on_end: Ended | None = None) -> Run:
+def closed_loop(
+    target: BenchTarget, works: Iterable[Work], level: int, extent: Extent, on_end: Ended | None = None
+) -> Run:
     """Keeps `level` requests in flight."""
     return _Closed(target, works, extent, on_end).go(level)
 
@@ -163,7 +165,7 @@ LEAST_ROUNDS = 3
 
 
 def apart_loop(
-    target: Target, works: Iterable[Work], level: int, extent: Extent, on_end: Ended | None = None, seed: int = 0
+    target: BenchTarget, works: Iterable[Work], level: int, extent: Extent, on_end: Ended | None = None, seed: int = 0
 ) -> Run:
     """Keeps `level` requests in flight that do not begin together: the first ones have random lengths.
 
@@ -197,7 +199,7 @@ def staggered(works: Iterable[Work], level: int, seed: int) -> Iterator[Work]:
 
 
 def open_loop(
-    target: Target, works: Iterable[Work], offsets: Iterable[float], extent: Extent, on_end: Ended | None = None
+    target: BenchTarget, works: Iterable[Work], offsets: Iterable[float], extent: Extent, on_end: Ended | None = None
 ) -> Run:
     """Sends requests at `offsets` seconds from now, whether or not earlier ones have ended."""
     return _Open(target, works, extent, on_end).go(offsets)

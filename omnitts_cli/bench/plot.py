@@ -12,7 +12,7 @@ from omnitts_cli.audio.target import put
 from omnitts_cli.bench import report as reports
 from omnitts_cli.bench.compare import named
 from omnitts_cli.bench.report import Report
-from omnitts_cli.bench.stats import Level
+from omnitts_cli.bench.stats import LoadLevel
 from omnitts_cli.errors import UsageError
 
 SUFFIXES = (".png", ".svg", ".pdf")
@@ -82,12 +82,12 @@ def numbers(values: Sequence[float | None]) -> list[float]:
     return [float("nan") if value is None else value for value in values]
 
 
-def load_of(level: Level) -> float:
+def load_of(level: LoadLevel) -> float:
     return float(level.rate if level.rate is not None else level.concurrency or 0)
 
 
-def by_variant(report: Report) -> dict[str, list[Level]]:
-    found: dict[str, list[Level]] = {}
+def by_variant(report: Report) -> dict[str, list[LoadLevel]]:
+    found: dict[str, list[LoadLevel]] = {}
     for level in report.levels:
         found.setdefault(f" ({level.variant})" if level.variant else "", []).append(level)
     return found

@@ -9,11 +9,11 @@ from typing import Self
 from omnitts_cli.bench import plot, show
 from omnitts_cli.bench import report as reports
 from omnitts_cli.bench.compare import compare
-from omnitts_cli.bench.job import Job
+from omnitts_cli.bench.job import BenchJob
 from omnitts_cli.bench.record import Result
 from omnitts_cli.bench.report import Report
 from omnitts_cli.bench.show import one_line
-from omnitts_cli.bench.stats import Level
+from omnitts_cli.bench.stats import LoadLevel
 from omnitts_cli.errors import PartialError, RegressionError
 from omnitts_cli.settings.commands import Answer
 from omnitts_cli.terminal.console import console
@@ -23,7 +23,7 @@ from omnitts_cli.terminal.progress import Progress
 class Watcher:
     """Progress on stderr: a bar on a terminal, a line per level elsewhere, or JSON."""
 
-    def __init__(self, job: Job, wanted: str) -> None:
+    def __init__(self, job: BenchJob, wanted: str) -> None:
         planned = job.shape.planned()
         self._planned = planned * (2 if job.versus else 1) if planned else None
         self._line, self._done, self._level = Progress("bench", wanted), 0, ""
@@ -44,7 +44,7 @@ class Watcher:
             share = self._done / self._planned if self._planned else None
             self._line.update(share, f"{self._done} requests {self._level}".rstrip())
 
-    def known(self, level: Level) -> None:
+    def known(self, level: LoadLevel) -> None:
         """A level is finished."""
         self._level = one_line(level)
         if self._line.style == "plain":

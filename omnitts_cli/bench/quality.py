@@ -25,7 +25,7 @@ VOICE = "a calm, low voice"  # for a model that has no named ones
 
 
 @dataclass(frozen=True)
-class Change:
+class Divergence:
     """Of the distributions of one network."""
 
     kl_nats: float
@@ -39,8 +39,8 @@ class Quality:
     model: str
     sentences: int
     frames: int
-    talker: Change
-    predictor: Change
+    talker: Divergence
+    predictor: Divergence
 
     def lines(self) -> list[str]:
         """For people."""
@@ -107,7 +107,7 @@ def measured(
     model = load.load_model(name, load.device_for(name, settings), variant="custom_voice", settings=settings, tell=tell)
     found.append([forced(model, *pair) for pair in zip(asked, codes, strict=True)])
     parts = ([torch.cat([one[part] for one in logits]) for logits in found] for part in (0, 1))
-    talker, predictor = (Change(*divergence(*pair)) for pair in parts)
+    talker, predictor = (Divergence(*divergence(*pair)) for pair in parts)
     return Quality(title, len(asked), sum(map(len, codes)), talker, predictor)
 
 

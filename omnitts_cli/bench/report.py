@@ -12,7 +12,7 @@ from typing import Any
 
 from omnitts_cli import files
 from omnitts_cli.audio.target import put
-from omnitts_cli.bench.stats import Level
+from omnitts_cli.bench.stats import LoadLevel
 from omnitts_cli.errors import InputError, OutputError
 from omnitts_cli.parse import ParseError, json_object
 
@@ -34,7 +34,7 @@ class Report:
     versions: dict[str, str]
     seed: int
     workload: dict[str, Any]
-    levels: list[Level]
+    levels: list[LoadLevel]
     ratios: list[dict[str, Any]] = field(default_factory=list)
     start: dict[str, float | None] = field(default_factory=dict)  # seconds to load and to start
 
@@ -61,7 +61,7 @@ RATIOS = {
 }
 
 
-def ratios(levels: Sequence[Level]) -> list[dict[str, Any]]:
+def ratios(levels: Sequence[LoadLevel]) -> list[dict[str, Any]]:
     """How many times longer each variant takes than the main target, level by level."""
     main = {(level.concurrency, level.rate): level for level in levels if level.variant is None}
     found = []
@@ -146,12 +146,12 @@ def first_schema(table: Mapping[str, Any]) -> Report:
     return Report(**(values | {"levels": [level_of(row) for row in table["levels"]]}))
 
 
-def level_of(row: Mapping[str, Any]) -> Level:
-    known = {field.name for field in fields(Level)}
+def level_of(row: Mapping[str, Any]) -> LoadLevel:
+    known = {field.name for field in fields(LoadLevel)}
     values = {name: value for name, value in row.items() if name in known}
     values.setdefault("concurrency", None)
     values.setdefault("rate", None)
-    found = Level(**values)
+    found = LoadLevel(**values)
     for name in ("e2el_ms", "ttfp_ms", "audible_ms", "rtf"):
         getattr(found, name).get("mean")
     return found

@@ -130,7 +130,7 @@ class ServerTarget:
             raise WireError(f"the server sent {kind} instead of audio")
         decoder: Any = WavStream(self._asking.sample_rate) if self._is_wav(kind) else self._raw(response.headers)
         if kind == "text/event-stream":
-            decoder = Events(decoder)
+            decoder = SoundEvents(decoder)
         while data := response.read1(READ_BYTES):
             now = time.perf_counter()
             pcm = decoder.feed(data)
@@ -151,7 +151,7 @@ class ServerTarget:
         return RawSamples(rate or self._asking.sample_rate)
 
 
-class Events:
+class SoundEvents:
     """Server-sent events with sound in them, as OpenAI names them."""
 
     def __init__(self, sound: RawSamples | WavStream) -> None:

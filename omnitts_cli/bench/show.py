@@ -10,7 +10,7 @@ from typing import Any
 
 from omnitts_cli.bench.compare import Comparison, named
 from omnitts_cli.bench.report import Report
-from omnitts_cli.bench.stats import Level, Spread
+from omnitts_cli.bench.stats import LoadLevel, Spread
 
 WIDTH = 58
 VOCABULARY = (
@@ -27,7 +27,7 @@ def number(value: float | None, digits: int = 2) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
-def one_line(level: Level) -> str:
+def one_line(level: LoadLevel) -> str:
     """A level in one line, for progress."""
     failed = f", {level.failed} failed" if level.failed else ""
     count = f"{level.requests} request{'s' * (level.requests != 1)}{failed}"
@@ -43,7 +43,7 @@ def table(report: Report) -> str:
     return "\n\n".join([*blocks, *([ratio_lines(report)] if report.ratios else []), "\n".join(VOCABULARY)])
 
 
-def block(level: Level) -> Iterator[str]:
+def block(level: LoadLevel) -> Iterator[str]:
     yield f" Speech benchmark: {named(level)} ".center(WIDTH, "=")
     yield from lines(counted(level))
     for title, rows in spreads(level):
@@ -59,7 +59,7 @@ def lines(rows: Sequence[tuple[str, str]]) -> Iterator[str]:
         yield f"{words + ':':<40}{value:>{WIDTH - 40}}"
 
 
-def counted(level: Level) -> list[tuple[str, str]]:
+def counted(level: LoadLevel) -> list[tuple[str, str]]:
     rows = [("Successful requests", str(level.requests)), ("Failed requests", str(level.failed))]
     rows += [(f"  {reason[:30]}", str(count)) for reason, count in level.failures.items()]
     if level.rate is not None:
@@ -80,7 +80,7 @@ def counted(level: Level) -> list[tuple[str, str]]:
     ]
 
 
-def spreads(level: Level) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+def spreads(level: LoadLevel) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     yield "End-to-end latency", spread_rows("E2EL (ms)", level.e2el_ms)
     yield "Time to first packet", spread_rows("TTFP (ms)", level.ttfp_ms)
     yield "Audible first sound", spread_rows("audible (ms)", level.audible_ms)
@@ -92,7 +92,7 @@ def spread_rows(unit: str, spread: Spread, digits: int = 2) -> list[tuple[str, s
     return [(f"{names[key]} {unit}", number(value, digits)) for key, value in spread.items()]
 
 
-def felt(level: Level) -> list[tuple[str, str]]:
+def felt(level: LoadLevel) -> list[tuple[str, str]]:
     memory = level.peak_memory_bytes
     return [
         ("Longest gap (ms)", number(level.gap_ms_max)),
@@ -129,7 +129,7 @@ HEAD: tuple[str, ...] = (
 HEAD += ("audible p50 / p99 ms", "RTF mean / med / p99", "underruns", "gap ms", "guard", "GiB")
 
 
-def cells(level: Level) -> list[str]:
+def cells(level: LoadLevel) -> list[str]:
     memory = level.peak_memory_bytes
     return [
         named(level),
@@ -161,7 +161,7 @@ def markdown(report: Report) -> str:
     return "\n\n".join(parts)
 
 
-def flat(level: Level) -> dict[str, Any]:
+def flat(level: LoadLevel) -> dict[str, Any]:
     """A level with flat names: e2el_ms_mean and so on."""
     row: dict[str, Any] = {}
     for name, value in asdict(level).items():

@@ -1,4 +1,4 @@
-"""Level: the results of one load. Times are of successful requests; failed ones are counted."""
+"""LoadLevel: the results of one load. Times are of successful requests; failed ones are counted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Spread = dict[str, float | None]
 
 
 @dataclass
-class Level:
+class LoadLevel:
     """One row of the report, with the names of the JSON file."""
 
     concurrency: int | None  # requests in flight, or
@@ -76,14 +76,14 @@ def level(
     percentiles: Sequence[float] = PERCENTILES,
     limits: dict[str, float] | None = None,
     **more: Any,
-) -> Level:
+) -> LoadLevel:
     """The results of a run."""
     good = [result for result in run.results if result.failure is None]
     meters = [result.meter for result in good]
     audio_s = sum(meter.audio_s for meter in meters) if run.heard_s is None else run.heard_s
     frames = [result.frames for result in good]
     known = [count for count in frames if count is not None]
-    return Level(
+    return LoadLevel(
         concurrency=concurrency,
         rate=rate,
         requests=len(good),

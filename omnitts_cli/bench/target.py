@@ -1,4 +1,4 @@
-"""Target: where a load is sent, an engine in this process or a server."""
+"""BenchTarget: where a load is sent, an engine in this process or a server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Closed(Exception):
     """Why a closed target accepts no more requests."""
 
 
-class Target(AbstractContextManager[Any], Protocol):
+class BenchTarget(AbstractContextManager[Any], Protocol):
     """`send` returns at once; `ended` is called in the thread that saw the end of the request."""
 
     broken: BaseException | None

@@ -28,7 +28,7 @@ LARGEST_BYTES = 16 * 2**20
 
 
 @dataclass(frozen=True)
-class Text:
+class BenchText:
     """A text and its language; None: the model decides."""
 
     words: str
@@ -47,9 +47,9 @@ def languages() -> list[str]:
     return sorted(path.stem for path in folder().glob("*.txt"))
 
 
-def sample_texts(wanted: Sequence[str], length: Length) -> list[Text]:
+def sample_texts(wanted: Sequence[str], length: Length) -> list[BenchText]:
     """Texts of a length, alternating between languages."""
-    columns = [[Text(words, language) for words in of_length(lines_of(language), length)] for language in wanted]
+    columns = [[BenchText(words, language) for words in of_length(lines_of(language), length)] for language in wanted]
     turns = itertools.zip_longest(*columns)
     return [text for turn in turns for text in turn if text is not None]
 
@@ -70,7 +70,7 @@ def of_length(lines: Sequence[str], length: Length) -> list[str]:
     return [lines[index] for index in sorted(chosen)]
 
 
-def read_texts(path: Path, language: str | None) -> list[Text]:
+def read_texts(path: Path, language: str | None) -> list[BenchText]:
     """A file of texts, one per line."""
     try:
         if path.stat().st_size > LARGEST_BYTES:
@@ -82,13 +82,13 @@ def read_texts(path: Path, language: str | None) -> list[Text]:
         raise InputError(
             f"cannot read {path}", cause=error.strerror, hint="--texts FILE   with one text per line"
         ) from None
-    texts = [Text(line.strip(), language) for line in lines if line.strip()]
+    texts = [BenchText(line.strip(), language) for line in lines if line.strip()]
     if not texts:
         raise InputError(f"{path} contains no text", hint="one text per line")
     return texts
 
 
-def requests(texts: Sequence[Text], model: SpeechModel) -> list[Text]:
+def requests(texts: Sequence[BenchText], model: SpeechModel) -> list[BenchText]:
     """The texts as requests: split and normalised as by `say` if the model reads plain letters only or has
     a longest piece; otherwise each text is one request, unchanged.
     """
@@ -99,7 +99,7 @@ def requests(texts: Sequence[Text], model: SpeechModel) -> list[Text]:
     for text in texts:
         pieces = split(clean(text.words)) if model.longest_piece else [Piece(text.words, 0, len(text.words))]
         parts = (words for piece in pieces for _, words in readings(piece, read, model.longest_piece) if words)
-        found += [Text(words, text.language) for words in parts]
+        found += [BenchText(words, text.language) for words in parts]
     if not found:
         raise nothing_to_speak(" ".join(text.words for text in texts))
     return found
@@ -109,7 +109,7 @@ def requests(texts: Sequence[Text], model: SpeechModel) -> list[Text]:
 class Workload:
     """Everything that determines the requests. `about` goes into the report."""
 
-    texts: Sequence[Text]
+    texts: Sequence[BenchText]
     voice: Voice = field(default_factory=Named)
     encode: Callable[[], Voice] | None = None  # makes the voice again for each request
     style: str | None = None

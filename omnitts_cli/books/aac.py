@@ -16,7 +16,7 @@ import numpy as np
 
 from omnitts_cli.audio import pyav
 from omnitts_cli.audio.pcm import require_finite, to_int16
-from omnitts_cli.audio.pyav import Failed
+from omnitts_cli.audio.pyav import MediaError
 from omnitts_cli.books.marks import Marks
 from omnitts_cli.errors import DeviceError
 
@@ -25,7 +25,7 @@ LAST_LINES = 3
 MUX_S = 3600.0
 
 
-class Writer(Protocol):
+class StreamWriter(Protocol):
     """Its methods raise Failed."""
 
     name: str
@@ -47,10 +47,10 @@ class Writer(Protocol):
         """Ends early."""
 
 
-def writer_for(book: Path, work: Path) -> Writer:
+def writer_for(book: Path, work: Path) -> StreamWriter:
     """What writes `book`, with its temporary files in `work`; DeviceError if neither is installed."""
     if pyav.present():
-        return Library(work)
+        return AacLibrary(work)
     found = shutil.which("ffmpeg")
     if found is None:
         other = book.with_suffix(".opus")
@@ -61,7 +61,7 @@ def writer_for(book: Path, work: Path) -> Writer:
     return Program(found, work)
 
 
-class Library:
+class AacLibrary:
     """PyAV, in this process."""
 
     name, bit_rate = "PyAV", BIT_RATE
@@ -168,9 +168,9 @@ class Program:
             self._process.wait()
             self._process = None
 
-    def _failed(self) -> Failed:
+    def _failed(self) -> MediaError:
         said = self._errors.read_text("utf-8", "replace").strip().splitlines()[-LAST_LINES:]
-        return Failed("; ".join(said)[:300] or "it gave no reason")
+        return MediaError("; ".join(said)[:300] or "it gave no reason")
 
 
 def metadata(marks: Marks) -> str:

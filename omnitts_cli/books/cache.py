@@ -1,4 +1,4 @@
-"""Cache: finished units by key, as FLAC with the times of their sentences. Units in the cache are not spoken again. A
+"""UnitCache: finished units by key, as FLAC with the times of their sentences, which are not spoken again. A
 unit counts when its JSON file exists; its sound is written, synced and renamed before. File names are hashes of the
 content, so several runs may share a folder, and files never change.
 """
@@ -39,7 +39,7 @@ def default_folder() -> Path:
 
 
 @dataclass(frozen=True)
-class Spoken:
+class SpokenUnit:
     """A finished unit."""
 
     path: Path
@@ -83,7 +83,7 @@ def remove_dead(run: Path) -> None:
         shutil.rmtree(run, ignore_errors=True)
 
 
-class Cache:
+class UnitCache:
     """A folder of finished units, and a folder for what this run is making."""
 
     def __init__(self, folder: Path) -> None:
@@ -106,7 +106,7 @@ class Cache:
     def _path(self, key: str) -> Path:
         return self.folder / key[:2] / f"{key}{SUFFIX}"
 
-    def get(self, key: str) -> Spoken | None:
+    def get(self, key: str) -> SpokenUnit | None:
         """The unit of that key; None if it is not there, or not whole."""
         path = self._path(key)
         try:
@@ -114,7 +114,7 @@ class Cache:
             if path.stat().st_size != about["bytes"]:
                 return None
             sentences = [Sentence(float(start), float(end), str(text)) for start, end, text in about["sentences"]]
-            return Spoken(path, int(about["rate"]), float(about["seconds"]), sentences, dict(about["details"]))
+            return SpokenUnit(path, int(about["rate"]), float(about["seconds"]), sentences, dict(about["details"]))
         except (OSError, ValueError, KeyError, TypeError, OverflowError):
             return None
 

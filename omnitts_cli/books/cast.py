@@ -15,7 +15,7 @@ from typing import Any
 
 from omnitts_cli import files
 from omnitts_cli.errors import InputError, UsageError
-from omnitts_cli.fleet.rows import Speaker, settings
+from omnitts_cli.fleet.rows import VoiceChoice, settings
 from omnitts_cli.parse import ParseError, json_object
 from omnitts_cli.settings.setting import nearest
 from omnitts_cli.text.clean import safe_for_terminal
@@ -33,7 +33,7 @@ BACK = ("", "default", "narrator")
 """Names that go back to the command's own voice, unless the cast has them."""
 
 
-OWN = Speaker()  # the command's own voice
+OWN = VoiceChoice()  # the command's own voice
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Member:
     """One voice of a book. None: the command's option."""
 
     name: str = ""
-    speaker: Speaker = OWN
+    speaker: VoiceChoice = OWN
     style: str | None = None
     speed: float | None = None
     seed: int | None = None
@@ -55,7 +55,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Words:
+class CastWords:
     """A paragraph, or a part of one, in one voice."""
 
     member: Member
@@ -85,7 +85,7 @@ class Cast:
             return self._by_name.get("narrator", DEFAULT)
         if found is None and self.members and not (voices and self.is_voice(name)):
             raise self._unknown(name, where)
-        return found or self._own.setdefault(name, Member(name, Speaker("voice", name)))
+        return found or self._own.setdefault(name, Member(name, VoiceChoice("voice", name)))
 
     def _unknown(self, name: str, where: str) -> InputError:
         close = nearest(name.casefold(), list(self._by_name))
@@ -105,11 +105,11 @@ class Cast:
                     hint=f'leave --style out; a named voice can have a "style" in {self.path}',
                 )
 
-    def words(self, blocks: Iterable[Block], where: str) -> Iterator[Words]:
+    def words(self, blocks: Iterable[Block], where: str) -> Iterator[CastWords]:
         """The blocks with their speakers. A tag counts until the next one; a name, until the end of its paragraph."""
         current = self._by_name.get("narrator", DEFAULT)
         if not self.tags:  # brackets are words
-            yield from (Words(current, block) for block in blocks)
+            yield from (CastWords(current, block) for block in blocks)
             return
         for block in blocks:
             speaker = current
@@ -125,7 +125,7 @@ class Cast:
                     place = tag.end()
                 yield from in_voice(speaker, block, line[place:])
             if block.pause_s:
-                yield Words(speaker, block)
+                yield CastWords(speaker, block)
 
     def _is_name(self, name: str) -> bool:
         """Whether the words before a colon are a character. Unknown ones are recognised by their capitals."""
@@ -149,9 +149,9 @@ def split_lines(block: Block, lines: bool) -> Iterator[str]:
     yield "\n".join(held)
 
 
-def in_voice(member: Member, block: Block, text: str) -> Iterator[Words]:
+def in_voice(member: Member, block: Block, text: str) -> Iterator[CastWords]:
     if text.strip():
-        yield Words(member, Block(text.strip(), level=block.level))
+        yield CastWords(member, Block(text.strip(), level=block.level))
 
 
 def read_cast(path: str) -> Cast:
@@ -207,25 +207,25 @@ def member_of(name: str, values: Any, folder: Path) -> Member:
     return member
 
 
-def speaker_of(given: Mapping[str, Any], folder: Path) -> Speaker:
+def speaker_of(given: Mapping[str, Any], folder: Path) -> VoiceChoice:
     kinds = [key for key in ("voice", "ref_audio", "description") if key in given]
     if len(kinds) > 1:
         raise ValueError(f"has both {kinds[0]} and {kinds[1]}")
     if "ref_text" in given and kinds != ["ref_audio"]:
         raise ValueError("ref_text needs ref_audio")
     if not kinds:
-        return Speaker()
+        return VoiceChoice()
     value = given[kinds[0]]
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f"{kinds[0]} is not text")
     if kinds == ["description"]:
-        return Speaker("design", value)
+        return VoiceChoice("design", value)
     if kinds == ["voice"]:
-        return Speaker("voice", str(folder / value) if value.endswith(".voice") else value)
+        return VoiceChoice("voice", str(folder / value) if value.endswith(".voice") else value)
     words = given.get("ref_text")
     if words is not None and not (isinstance(words, str) and words.strip()):
         raise ValueError("ref_text is empty or not text")
     clip = folder / value
     if not clip.is_file():
         raise ValueError(f"clip {clip} does not exist")
-    return Speaker("clip", str(clip), words)
+    return VoiceChoice("clip", str(clip), words)

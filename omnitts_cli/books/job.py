@@ -1,4 +1,4 @@
-"""Job: one book or dialogue, from the document to the finished file.
+"""BookJob: one book or dialogue, from the document to the finished file.
 
 All units are known before a model is loaded. Those that the cache lacks are spoken, many at a time; the sound goes to
 the output in order, as soon as the next unit is there.
@@ -20,14 +20,14 @@ import numpy as np
 from omnitts_cli.audio.loudness import Meter, level_for
 from omnitts_cli.audio.pcm import silence
 from omnitts_cli.audio.resample import resample
-from omnitts_cli.books.cache import Cache, Spoken
+from omnitts_cli.books.cache import SpokenUnit, UnitCache
 from omnitts_cli.books.cast import Cast, Member
 from omnitts_cli.books.marks import Mark
 from omnitts_cli.books.speaker import SAMPLE, UnitSpeaker
-from omnitts_cli.books.units import Unit, key_of, units_of
+from omnitts_cli.books.units import BookUnit, key_of, units_of
 from omnitts_cli.errors import InputError, Notice, OmniError
 from omnitts_cli.fleet.content import SHARED_SPEECH, SHARED_TEXT, SOUND, digest_of, is_saved, model_mask
-from omnitts_cli.fleet.rows import Speaker
+from omnitts_cli.fleet.rows import VoiceChoice
 from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.settings.table import Speech, TextIn
 from omnitts_cli.speech import voice_files, voices
@@ -66,7 +66,7 @@ class Chapter:
 
     number: int
     title: str
-    units: list[Unit]
+    units: list[BookUnit]
     keys: list[str] = field(default_factory=list)
 
     @property
@@ -80,7 +80,7 @@ class Chapter:
 
 
 @dataclass
-class Pace:
+class BookPace:
     """How far a job is."""
 
     chars: int = 0  # of units to speak in this run
@@ -96,7 +96,7 @@ class Pace:
 
 
 @dataclass
-class Result:
+class BookResult:
     """What was made."""
 
     rate: int = 0
@@ -115,7 +115,7 @@ class Result:
 
 
 @dataclass
-class Job:
+class BookJob:
     """What the command was asked for. `machine`: fields of EngineSettings."""
 
     chapters: Sequence[tuple[int, Section]]
@@ -128,7 +128,7 @@ class Job:
     chapter_gap_s: float = 1.5
     times: Times | None = None  # what finds words, if the result has their times
     tell: Callable[[Notice], None] = lambda notice: None
-    look: Callable[[Pace], None] = lambda pace: None
+    look: Callable[[BookPace], None] = lambda pace: None
 
     def plan(self) -> list[Chapter]:
         """The chapters in units. Unknown characters are refused here."""
@@ -154,7 +154,7 @@ class Job:
         code = self.language.lower().partition("-")[0]
         return code if code in LANGUAGES else None
 
-    def run(self, chapters: list[Chapter], cache: Cache, open_model: Opener, place: Place) -> Result:
+    def run(self, chapters: list[Chapter], cache: UnitCache, open_model: Opener, place: Place) -> BookResult:
         """Speaks what the cache lacks, and writes everything in order."""
         masks = {model: self._mask(model) for model in dict.fromkeys(map(self._model, members_of(chapters)))}
         shared = self._shared()
@@ -162,16 +162,16 @@ class Job:
         for chapter in chapters:
             chapter.keys = [key_of(unit, f"{shared} {masks[self._model(unit.member)]}", digest)
                             for unit in chapter.units]  # fmt: skip
-        todo: dict[str, Unit] = {}
+        todo: dict[str, BookUnit] = {}
         for chapter in chapters:
             for key, unit in zip(chapter.keys, chapter.units, strict=True):
                 if key not in todo and not cache.has(key):
                     todo[key] = unit
         for member in dict.fromkeys(unit.member for unit in todo.values()):
             self._check_voice(member)
-        pace = Pace(sum(unit.chars for unit in todo.values()), chapters=len(chapters))
-        writer = Writer(self, chapters, cache, set(todo), place, pace)
-        by_model: dict[tuple[str, str], list[tuple[str, Unit]]] = {}
+        pace = BookPace(sum(unit.chars for unit in todo.values()), chapters=len(chapters))
+        writer = BookWriter(self, chapters, cache, set(todo), place, pace)
+        by_model: dict[tuple[str, str], list[tuple[str, BookUnit]]] = {}
         for key, unit in todo.items():
             by_model.setdefault(self._model(unit.member), []).append((key, unit))
         for model, units in by_model.items():
@@ -185,7 +185,7 @@ class Job:
             return result
         return self._levelled(chapters, place, writer)
 
-    def _levelled(self, chapters: list[Chapter], place: Place, writer: Writer) -> Result:
+    def _levelled(self, chapters: list[Chapter], place: Place, writer: BookWriter) -> BookResult:
         """Writes everything at its level, which is known only now."""
         result, meter, notices = writer.result, writer.meter, list[str]()
         assert meter is not None
@@ -202,7 +202,7 @@ class Job:
         result.wall_s = writer.pace.wall_s
         return result
 
-    def _speak(self, tts: TTS, units: list[tuple[str, Unit]], writer: Writer) -> None:
+    def _speak(self, tts: TTS, units: list[tuple[str, BookUnit]], writer: BookWriter) -> None:
         speech = replace(self.speech, language=self._language(tts, units[0][1]))
         speaker = UnitSpeaker(tts, writer.cache, self.text, speech, self.subtype, self.tell)
         speaker.open_voices(list(dict.fromkeys(unit.member for _, unit in units)))
@@ -218,7 +218,7 @@ class Job:
 
         speaker.speak(units, done)
 
-    def _language(self, tts: TTS, first: Unit) -> str:
+    def _language(self, tts: TTS, first: BookUnit) -> str:
         """One language for the whole book; a quotation in another one does not stop it."""
         model = tts.engine.model
         if self.speech.language in LANGUAGES:
@@ -247,9 +247,9 @@ class Job:
             sort_keys=True,
         )
 
-    def _who(self, member: Member) -> Speaker:
+    def _who(self, member: Member) -> VoiceChoice:
         if member.speaker.kind == "default" and self.speech.voice is not None:
-            return Speaker("voice", self.speech.voice)
+            return VoiceChoice("voice", self.speech.voice)
         return member.speaker
 
     def _digest(self, member: Member) -> str:
@@ -285,7 +285,7 @@ class Job:
         if is_saved(name):
             return True
         try:
-            known = self._voices(self._model(Member(name, Speaker("voice", name)))) or {}
+            known = self._voices(self._model(Member(name, VoiceChoice("voice", name)))) or {}
         except OmniError:  # a model that is missing is an error of its own, later
             return False
         return name.lower() in (one.lower() for one in known)
@@ -323,13 +323,13 @@ def moved(sentence: Sentence, by_s: float) -> Sentence:
     return Sentence(sentence.start_s + by_s, sentence.end_s + by_s, sentence.text, words)
 
 
-class Writer:
+class BookWriter:
     """Writes finished units in order. With a loudness it only measures them."""
 
     def __init__(
-        self, job: Job, chapters: list[Chapter], cache: Cache, spoken: set[str], place: Place, pace: Pace
+        self, job: BookJob, chapters: list[Chapter], cache: UnitCache, spoken: set[str], place: Place, pace: BookPace
     ) -> None:
-        self.result, self.pace, self.cache = Result(), pace, cache
+        self.result, self.pace, self.cache = BookResult(), pace, cache
         self._job, self._place = job, place
         self.meter: Meter | None = None
         self._spoken = spoken
@@ -352,7 +352,7 @@ class Writer:
             self._unit(chapter, number, found)
             self._next = next(self._order, None)
 
-    def _unit(self, chapter: Chapter, number: int, found: Spoken) -> None:
+    def _unit(self, chapter: Chapter, number: int, found: SpokenUnit) -> None:
         result = self.result
         if not result.rate:
             result.rate = found.rate
@@ -373,7 +373,7 @@ class Writer:
         result.marks[-1] = replace(mark, end_s=result.seconds, units=mark.units + 1, spoken=mark.spoken + new)
         self.pace.chapter = len(result.marks)
 
-    def _timed(self, key: str, found: Spoken, times: Times) -> list[Sentence]:
+    def _timed(self, key: str, found: SpokenUnit, times: Times) -> list[Sentence]:
         """The sentences with the times of their words, which are found once."""
         known = self.cache.words(key, times.by)
         if known is None:
@@ -400,7 +400,7 @@ class Writer:
             self._place.write(samples)
 
 
-def sound_of(chapters: Sequence[Chapter], cache: Cache, rate: int, gap_s: float) -> Iterator[np.ndarray]:
+def sound_of(chapters: Sequence[Chapter], cache: UnitCache, rate: int, gap_s: float) -> Iterator[np.ndarray]:
     """All that was spoken, in order."""
     for number, chapter in enumerate(chapters):
         if number:
@@ -411,7 +411,7 @@ def sound_of(chapters: Sequence[Chapter], cache: Cache, rate: int, gap_s: float)
             yield from at_rate(found, rate)
 
 
-def at_rate(found: Spoken, rate: int) -> Iterator[np.ndarray]:
+def at_rate(found: SpokenUnit, rate: int) -> Iterator[np.ndarray]:
     """The sound of a unit at the rate of the book, which the first unit decides."""
     if found.rate == rate:
         yield from found.blocks()

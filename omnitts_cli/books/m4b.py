@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from omnitts_cli.audio.encode import SoundFormat
-from omnitts_cli.audio.pyav import Failed
+from omnitts_cli.audio.pyav import MediaError
 from omnitts_cli.audio.sinks import BaseSink
 from omnitts_cli.audio.target import open_target
 from omnitts_cli.books.aac import BIT_RATE, writer_for
@@ -82,7 +82,7 @@ class M4bSink(BaseSink):
         """A failure of the encoder as an error for the user."""
         try:
             yield
-        except Failed as error:
+        except MediaError as error:
             raise OutputError(
                 f"{self._writer.name} could not write {self._name}", cause=str(error),
                 hint="df -h   shows the free space; -o book.opus needs no other program",

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from omnitts_cli.audio.encode import SoundFormat
-from omnitts_cli.books.cache import Cache
+from omnitts_cli.books.cache import UnitCache
 from omnitts_cli.books.cast import Member
-from omnitts_cli.books.units import Unit, seed_of
+from omnitts_cli.books.units import BookUnit, seed_of
 from omnitts_cli.errors import GuardError, Notice
 from omnitts_cli.fleet.content import try_seed
-from omnitts_cli.fleet.part import PartSink, Recipe
-from omnitts_cli.fleet.rows import Speaker
+from omnitts_cli.fleet.part import PartSink, SoundRecipe
+from omnitts_cli.fleet.rows import VoiceChoice
 from omnitts_cli.fleet.runner import OpenStreams, Runner
 from omnitts_cli.fleet.speaker import voice_of
 from omnitts_cli.settings.table import Speech, TextIn
@@ -34,12 +34,12 @@ class UnitSpeaker:
     """Speaks units through one model."""
 
     def __init__(
-        self, tts: TTS, cache: Cache, text: TextIn, speech: Speech, subtype: str, tell: Callable[[Notice], None]
+        self, tts: TTS, cache: UnitCache, text: TextIn, speech: Speech, subtype: str, tell: Callable[[Notice], None]
     ) -> None:
         self.tts, self.cache = tts, cache
         self._text, self._speech, self._tell = text, speech, tell
         form = SoundFormat("flac", tts.sample_rate, "pcm16" if subtype == "pcm16" else "pcm24")
-        self._recipe = Recipe(form, tts.sample_rate)
+        self._recipe = SoundRecipe(form, tts.sample_rate)
         self._limit = tts.engine.plan.slots + WAITING
         self._open = 0  # sentences under way
         self._room = threading.Condition()
@@ -53,9 +53,9 @@ class UnitSpeaker:
             if member not in self._voices:
                 self._voices[member] = self._voice(member)
 
-    def _speaker(self, member: Member) -> Speaker:
+    def _speaker(self, member: Member) -> VoiceChoice:
         if member.speaker.kind == "default" and self._speech.voice is not None:
-            return Speaker("voice", self._speech.voice)
+            return VoiceChoice("voice", self._speech.voice)
         return member.speaker
 
     def _voice(self, member: Member) -> Voice:
@@ -78,7 +78,7 @@ class UnitSpeaker:
 
     # ---- all units
 
-    def speak(self, units: Sequence[tuple[str, Unit]], done: Callable[[str], None]) -> None:
+    def speak(self, units: Sequence[tuple[str, BookUnit]], done: Callable[[str], None]) -> None:
         """Speaks the units, each with its key. `done` is called in this thread with the key of each finished one."""
         order = iter(units)
         threads = min(MOST_OPEN, self._limit, len(units))
@@ -92,7 +92,7 @@ class UnitSpeaker:
                 with self._room:
                     self._room.notify_all()
 
-    def _next(self, found: tuple[str, Unit] | None) -> tuple[str, Unit] | None:
+    def _next(self, found: tuple[str, BookUnit] | None) -> tuple[str, BookUnit] | None:
         """Waits until so few sentences are under way that the next unit's are needed. A killed run loses only these."""
         if found is not None:
             with self._room:
@@ -108,7 +108,7 @@ class UnitSpeaker:
 
     # ---- one unit, in a thread of its own
 
-    def _speak(self, found: tuple[str, Unit]) -> str:
+    def _speak(self, found: tuple[str, BookUnit]) -> str:
         key, unit = found
         given = self._speech.seed if unit.member.seed is None else unit.member.seed
         seed = seed_of(unit, given or 0)
@@ -123,7 +123,7 @@ class UnitSpeaker:
                     self._open += len(unit.pieces)
         return key
 
-    def _take(self, key: str, unit: Unit, seed: int) -> None:
+    def _take(self, key: str, unit: BookUnit, seed: int) -> None:
         left = len(unit.pieces)
         part = self.cache.work / f"{key}.{threading.get_ident()}"
         stream = self._stream(unit, seed)
@@ -147,7 +147,7 @@ class UnitSpeaker:
         self.cache.put(key, part, self.tts.sample_rate, stream.seconds, joined(account.sentences), **details)
         self.made_s += stream.seconds
 
-    def _stream(self, unit: Unit, seed: int) -> Stream:
+    def _stream(self, unit: BookUnit, seed: int) -> Stream:
         member = unit.member
         speech = replace(
             self._speech,

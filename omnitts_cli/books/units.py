@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from omnitts_cli.books.cast import Member, Words
+from omnitts_cli.books.cast import CastWords, Member
 from omnitts_cli.speech.speaking import SEED_BYTES
 from omnitts_cli.text.clean import has_speech
 from omnitts_cli.text.inputs import TextOptions, block_pieces, with_lexicon
@@ -21,7 +21,7 @@ ONE_IN = 3  # paragraph ends that may end a unit
 
 
 @dataclass(frozen=True)
-class Unit:
+class BookUnit:
     """Pieces in one voice. The silence in front of it is part of it."""
 
     member: Member
@@ -36,22 +36,22 @@ class Unit:
         return " ".join(piece.as_written for piece in self.pieces if piece.speech)
 
 
-def units_of(words: Iterable[Words], options: TextOptions, speaker_gap_s: float) -> list[Unit]:
+def units_of(words: Iterable[CastWords], options: TextOptions, speaker_gap_s: float) -> list[BookUnit]:
     """The units of a chapter."""
-    units: list[Unit] = []
+    units: list[BookUnit] = []
     for run in runs(words):
         pieces = pieces_of(run, options)
         if units and pieces and run[0].block.level:
             pieces[0] = replace(pieces[0], gap="paragraph")
         elif units and pieces and speaker_gap_s:
             pieces.insert(0, Piece("", 0, 0, pause_s=speaker_gap_s))
-        units += [Unit(run[0].member, tuple(part)) for part in parts(pieces)]
+        units += [BookUnit(run[0].member, tuple(part)) for part in parts(pieces)]
     return units
 
 
-def runs(words: Iterable[Words]) -> Iterator[list[Words]]:
+def runs(words: Iterable[CastWords]) -> Iterator[list[CastWords]]:
     """Paragraphs in a row in the same voice."""
-    run: list[Words] = []
+    run: list[CastWords] = []
     for one in words:
         if run and one.member != run[-1].member:
             yield run
@@ -61,7 +61,7 @@ def runs(words: Iterable[Words]) -> Iterator[list[Words]]:
         yield run
 
 
-def pieces_of(run: Sequence[Words], options: TextOptions) -> list[Piece]:
+def pieces_of(run: Sequence[CastWords], options: TextOptions) -> list[Piece]:
     splitter, pieces = options.splitter(), []
     for one in run:
         pieces += with_lexicon(block_pieces(splitter, one.block), options.lexicon)
@@ -89,7 +89,7 @@ def chooses(paragraph: str) -> bool:
     return hashlib.blake2b(paragraph.encode("utf-8", "replace"), digest_size=2).digest()[0] % ONE_IN == 0
 
 
-def key_of(unit: Unit, shared: str, digest: Callable[[Member], str]) -> str:
+def key_of(unit: BookUnit, shared: str, digest: Callable[[Member], str]) -> str:
     """What the sound of a unit depends on, as 32 hexadecimal digits: two units with one key have the same sound."""
     member = unit.member
     parts = (
@@ -101,7 +101,7 @@ def key_of(unit: Unit, shared: str, digest: Callable[[Member], str]) -> str:
     return hashlib.blake2b(repr(parts).encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
 
 
-def seed_of(unit: Unit, seed: int) -> int:
+def seed_of(unit: BookUnit, seed: int) -> int:
     """The seed of a unit: from its words and the book's seed, wherever it stands."""
     parts = [(piece.text, piece.pause_s) for piece in unit.pieces]
     return int.from_bytes(

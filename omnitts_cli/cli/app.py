@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from omnitts_cli.cli.commands import NAMES, TOPICS, check, rows_of
-from omnitts_cli.cli.declare import PLAIN, Command, Commands, Refusal, command_of, group, in_our_words
+from omnitts_cli.cli.declare import PLAIN, Commands, Refusal, StrictCommand, command_of, group, in_our_words
 from omnitts_cli.errors import OmniError, OutputError
 from omnitts_cli.settings import environment
 from omnitts_cli.terminal import signals
@@ -81,7 +81,7 @@ def app_of(names: Collection[str], *, listed: bool = False) -> typer.Typer:
             app.add_typer(groups[name], name=name)
         else:
             settings = {"ignore_unknown_options": row.rules.negative_values}
-            add = groups.get(above, app).command(name, cls=Command, help=row.help, context_settings=settings)
+            add = groups.get(above, app).command(name, cls=StrictCommand, help=row.help, context_settings=settings)
             add(command_of(row))
     return app
 

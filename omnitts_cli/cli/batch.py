@@ -12,8 +12,8 @@ from typing import Any
 from omnitts_cli.cli.job import opened_model, settings_for
 from omnitts_cli.errors import PartialError, UsageError
 from omnitts_cli.fleet.bucket import is_url
-from omnitts_cli.fleet.job import Job
-from omnitts_cli.fleet.plan import Plan
+from omnitts_cli.fleet.job import BatchJob
+from omnitts_cli.fleet.plan import RowPlan
 from omnitts_cli.fleet.report import Summary
 from omnitts_cli.fleet.run import Pace
 from omnitts_cli.fleet.url_job import UrlJob
@@ -50,7 +50,7 @@ def batch(
         def look(pace: Pace) -> None:
             tell(speaking, pace)
 
-        job = (UrlJob if is_url(corpus.output_dir) else Job)(
+        job = (UrlJob if is_url(corpus.output_dir) else BatchJob)(
             manifest, text, speech, corpus, checks, known,
             tell=console.notice, checking=counted, look=look, confirm=console.confirm if console.asks() else refused,
             loaded=checking.clear, stdin=sys.stdin.buffer if manifest == "-" and sys.stdin else None,
@@ -99,7 +99,7 @@ def tell(progress: Progress, pace: Pace) -> None:
     )  # fmt: skip
 
 
-def only_check(job: Job) -> None:
+def only_check(job: BatchJob) -> None:
     """--check"""
     with tempfile.TemporaryDirectory(prefix="omnitts-batch-") as work:
         plan = job.check(Path(work))
@@ -119,7 +119,7 @@ def only_check(job: Job) -> None:
         )
 
 
-def show_bad(plan: Plan) -> str | None:
+def show_bad(plan: RowPlan) -> str | None:
     """Names the first bad rows; returns the very first."""
     first = None
     for number, row in enumerate(plan.bad_rows()):
@@ -131,7 +131,7 @@ def show_bad(plan: Plan) -> str | None:
     return first
 
 
-def report(job: Job, summary: Summary) -> None:
+def report(job: BatchJob, summary: Summary) -> None:
     """What became of the rows; PartialError if some of them failed."""
     out, pace = str(job.corpus.output_dir).rstrip("/") or "/", summary.pace
     failed = summary.failed + (0 if job.checks.keep_unverified else summary.unverified)

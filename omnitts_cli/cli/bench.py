@@ -14,9 +14,9 @@ from omnitts_cli import files
 from omnitts_cli.audio.read import read_clip
 from omnitts_cli.bench import plot
 from omnitts_cli.bench import report as reports
-from omnitts_cli.bench.answers import Workload, lines, measured
+from omnitts_cli.bench.answers import AnswerWorkload, lines, measured
 from omnitts_cli.bench.campaign import Shape
-from omnitts_cli.bench.job import Job, Speaker, Texts, slot_seconds
+from omnitts_cli.bench.job import BenchJob, BenchTexts, BenchVoice, slot_seconds
 from omnitts_cli.bench.keep import Keeper
 from omnitts_cli.bench.load import LEAST_ROUNDS
 from omnitts_cli.bench.present import Watcher, judge, present, refuse_failures
@@ -106,7 +106,7 @@ def bench_ask(
             what.model or "omni",
             load.concurrency or (1, 4, 16, 32),
             load.requests,
-            Workload(lengths.prompt_tokens, lengths.answer_tokens, lengths.spoken, lengths.recording),
+            AnswerWorkload(lengths.prompt_tokens, lengths.answer_tokens, lengths.spoken, lengths.recording),
             load.seed,
             settings_for(machine, network),
             lambda done, words: progress.update(done, words),
@@ -222,7 +222,7 @@ def refuse_with_server(load: Load, what: What, machine: Machine) -> None:
 
 def job_of(
     load: Load, what: What, server: Server, answer: Answer, machine: Machine, network: Network, messages: Messages
-) -> Job:
+) -> BenchJob:
     shape = Shape(
         levels=load.concurrency or Shape.levels,
         apart=load.arrivals == "apart",
@@ -240,7 +240,7 @@ def job_of(
     slots = auto_slots if machine.slots == "auto" else int(machine.slots)
     seconds = slot_seconds(load.frames, speaker.reference_s)
     settings = EngineSettings(**{**settings_for(machine, network), "slots": slots, "seconds": seconds})
-    return Job(
+    return BenchJob(
         model=what.model or EMBEDDED,
         settings=settings,
         shape=shape,
@@ -256,20 +256,20 @@ def job_of(
     )
 
 
-def speaker_of(what: What) -> Speaker:
+def speaker_of(what: What) -> BenchVoice:
     clip, rate = None, 24_000
     if what.ref_audio is not None:
         recording = read_clip(what.ref_audio, record=RECORD)
         clip, rate = recording.sound, recording.rate
     clones = what.ref_audio is not None or what.ref_text is not None or what.ref_fresh
     mode = "clone" if what.mode is None and clones else what.mode
-    return Speaker(mode, what.voice, what.style, clip, rate, what.ref_text, what.ref_fresh)
+    return BenchVoice(mode, what.voice, what.style, clip, rate, what.ref_text, what.ref_fresh)
 
 
-def texts_of(what: What) -> Texts:
+def texts_of(what: What) -> BenchTexts:
     language = LANGUAGES.get(what.language)
     given = tuple(read_texts(Path(what.texts), language)) if what.texts else ()
-    return Texts(given, what.length, language)  # type: ignore[arg-type]
+    return BenchTexts(given, what.length, language)  # type: ignore[arg-type]
 
 
 def asking_of(what: What, server: Server) -> Asking:

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from omnitts_cli.audio.sinks import FileSink
 from omnitts_cli.audio.target import is_special, without_separators
-from omnitts_cli.books.cache import Cache, default_folder
+from omnitts_cli.books.cache import UnitCache, default_folder
 from omnitts_cli.books.cast import Cast, read_cast
-from omnitts_cli.books.job import Chapter, Pace, Result
-from omnitts_cli.books.job import Job as BookJob
+from omnitts_cli.books.job import BookJob, BookPace, BookResult, Chapter
 from omnitts_cli.books.m4b import SUFFIX, M4aSink, M4bSink, chapter_rows, read_cover
 from omnitts_cli.books.marks import Marks
 from omnitts_cli.books.reader import chosen, read_book
@@ -73,7 +72,7 @@ class BookCommand:
             planned = self.planned(job)
             if self.only_lists:
                 return list_chapters(document, planned)
-            cache = Cache(Path(self.book.work) if self.book.work else default_folder())
+            cache = UnitCache(Path(self.book.work) if self.book.work else default_folder())
             closing.callback(cache.close)
             with held():
                 place = self.place(folder, sample_rate(*job.first_model(planned)), cache.work, marks, planned, closing)
@@ -290,7 +289,7 @@ class ChapterFiles:
             self._sink.discard()
 
 
-def tell_pace(progress: Progress, pace: Pace) -> None:
+def tell_pace(progress: Progress, pace: BookPace) -> None:
     """The progress line of a book."""
     share = pace.done_chars / pace.chars if pace.chars else 1.0
     speed = pace.spoken_s / pace.wall_s
@@ -320,7 +319,7 @@ def counted_chapters(chapters: Sequence[object]) -> str:
     return f"{len(chapters)} chapter{'s' * (len(chapters) != 1)}"
 
 
-def report_book(place: BookPlace | ChapterFiles, result: Result, document: Document) -> None:
+def report_book(place: BookPlace | ChapterFiles, result: BookResult, document: Document) -> None:
     console.report_repeats()
     speed = result.spoken_s / result.wall_s if result.wall_s else 0.0
     console.record(

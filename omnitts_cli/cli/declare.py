@@ -100,7 +100,7 @@ class AsTyped:
         return list(value) if isinstance(value, tuple) else value
 
 
-class Command(TyperCommand):
+class StrictCommand(TyperCommand):
     """A command that refuses repeated options and has two kinds of help."""
 
     def get_help(self, ctx: Any) -> str:

@@ -12,7 +12,7 @@ from omnitts_cli.settings.table import Messages, TextIn
 from omnitts_cli.speech.speaking import estimated_s
 from omnitts_cli.terminal.console import console
 from omnitts_cli.terminal.progress import estimate
-from omnitts_cli.text.decode import Decoder
+from omnitts_cli.text.decode import TextDecoder
 from omnitts_cli.text.formats.block import Block
 from omnitts_cli.text.inputs import blocks_of, input_format
 
@@ -32,7 +32,7 @@ def seconds_of_file(name: str, options: TextIn) -> float:
             return seconds_of_blocks(blocks_of(file, form, options.encoding, name, []))
         head = file.read(SAMPLE_BYTES)
     share = len(head) / max(os.path.getsize(name), 1)
-    return estimated_s(Decoder(options.encoding, name).feed(head)) / share if share else 0.0
+    return estimated_s(TextDecoder(options.encoding, name).feed(head)) / share if share else 0.0
 
 
 def seconds_of_blocks(blocks: Iterable[Block]) -> float:

@@ -17,7 +17,7 @@ def mcp(hosted: Hosted, speech: Speech, machine: Machine, intent: Intent, networ
     """Serve speech tools to programs that use the Model Context Protocol."""
     from omnitts_cli.audio.speaker import open_speaker
     from omnitts_cli.doors.desk import Desk
-    from omnitts_cli.doors.mcp import Server
+    from omnitts_cli.doors.mcp import McpServer
 
     if hosted.audio_device == "list":
         return sound_out.list_speakers()
@@ -29,4 +29,4 @@ def mcp(hosted: Hosted, speech: Speech, machine: Machine, intent: Intent, networ
         lambda: open_for(speech, machine, network, messages, hosted.via),
         lambda rate: open_speaker(rate, hosted.audio_device), speech, folders, console.warning,
     )  # fmt: skip
-    Server(desk, sys.stdin.buffer, console.stdout.file, console.warning).run()
+    McpServer(desk, sys.stdin.buffer, console.stdout.file, console.warning).run()

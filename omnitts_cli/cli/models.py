@@ -12,7 +12,7 @@ from omnitts_cli.terminal.progress import Progress, duration
 from omnitts_cli.terminal.signals import Stopped
 from omnitts_cli.weights import store
 from omnitts_cli.weights import verify as verifying
-from omnitts_cli.weights.fetch import Progress as Fetched
+from omnitts_cli.weights.fetch import DownloadProgress as Fetched
 from omnitts_cli.weights.released import ALIASES, LICENCE, RELEASED
 
 

@@ -22,7 +22,7 @@ from omnitts_cli.speech.tts import TTS
 from omnitts_cli.terminal.console import console
 
 if TYPE_CHECKING:
-    from omnitts_cli.server.models import Model
+    from omnitts_cli.server.models import ServedModel
 
 REQUIRED = {
     "starlette": "starlette",
@@ -75,13 +75,13 @@ def serve(
         uploads = serving.allow_upload == "on" or (serving.allow_upload == "auto" and is_loopback(serving.host))
         settings = {**settings_for(machine, network), "patient": True}
 
-        def load(model: Model) -> TTS:
+        def load(model: ServedModel) -> TTS:
             console.note(f"loading {model.name} ...")
             opened = engines.open(model.source, variant=model.variant, tell=console.notice, **settings)
             introduce(model, opened, machine.device, machine.dtype)
             return opened
 
-        server = run.Server(
+        server = run.HttpServer(
             serving, guard, planned(serving.model or (EMBEDDED,)), load, sockets,
             ready=lambda: console.note("ready"), log=console.note, uploads=uploads,
             abort=partial(engines.close, 0.0), wyoming=wyoming,

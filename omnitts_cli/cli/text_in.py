@@ -25,7 +25,7 @@ from omnitts_cli.terminal.console import console
 from omnitts_cli.terminal.progress import estimate
 from omnitts_cli.text import inputs
 from omnitts_cli.text.clean import Cleaner, clean, nothing_arrived
-from omnitts_cli.text.decode import Decoder, decode
+from omnitts_cli.text.decode import TextDecoder, decode
 from omnitts_cli.text.formats.block import LARGEST_DOCUMENT
 from omnitts_cli.text.given import as_words
 from omnitts_cli.text.inputs import TextOptions, TextStream, input_format, pieces_of_document
@@ -227,7 +227,7 @@ def known_chars(names: Iterable[str]) -> int | None:
 
 def texts_of_stdin(options: TextIn) -> Iterator[str]:
     """Stdin as clean text, as soon as it is certain."""
-    decoder, cleaner = Decoder(options.encoding), Cleaner()
+    decoder, cleaner = TextDecoder(options.encoding), Cleaner()
     descriptor = sys.stdin.fileno()
     while data := os.read(descriptor, STDIN_BLOCK):
         yield cleaner.feed(decoder.feed(data))

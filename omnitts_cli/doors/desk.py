@@ -29,7 +29,7 @@ LOCK = "speaking.lock"
 
 
 @dataclass(eq=False)
-class Job:
+class DeskJob:
     """A text on its way to the loudspeaker."""
 
     text: str
@@ -71,7 +71,7 @@ class Desk:
         self._folders = [folder.resolve() for folder in folders]
         self._closing, self._opening, self._turn = ExitStack(), threading.Lock(), threading.Condition()
         self._tts: TTS | None = None
-        self._queue: deque[Job] = deque()  # the first is being spoken
+        self._queue: deque[DeskJob] = deque()  # the first is being spoken
         self._closed, self._thread = False, threading.Thread(target=self._run, name="omnitts desk", daemon=True)
         self._thread.start()
 
@@ -82,7 +82,7 @@ class Desk:
         on_cancel: Callable[[Callable[[], None]], None] = lambda act: None,
     ) -> dict[str, Any]:  # fmt: skip
         """Queues a text; with `wait`, returns when it was heard."""
-        job = Job(required(text), self._known(voice), speed)
+        job = DeskJob(required(text), self._known(voice), speed)
         with self._turn:
             if len(self._queue) >= MOST_QUEUED:
                 raise UsageError(f"the queue is full: {MOST_QUEUED} texts", hint="wait, or call stop")
@@ -208,7 +208,7 @@ class Desk:
                 self._queue.popleft()
             job.done.set()
 
-    def _utter(self, job: Job) -> None:
+    def _utter(self, job: DeskJob) -> None:
         """Speaks one text, when it is this desk's turn."""
         with turn(job):
             if job.stopped:
@@ -227,7 +227,7 @@ class Desk:
 
 
 @contextmanager
-def turn(job: Job) -> Iterator[None]:
+def turn(job: DeskJob) -> Iterator[None]:
     """Waits until no other program of this user speaks, or the text is stopped, and keeps the others waiting."""
     folder = server_socket().parent
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

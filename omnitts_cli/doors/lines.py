@@ -6,7 +6,7 @@ import threading
 from typing import BinaryIO
 
 
-class Lines:
+class LineStreams:
     """The two streams. A line that is too long is cut, so that its length is `most`."""
 
     def __init__(self, source: BinaryIO, out: BinaryIO, most: int) -> None:

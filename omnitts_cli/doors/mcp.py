@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from omnitts_cli.doors.desk import Desk
-from omnitts_cli.doors.lines import Lines
+from omnitts_cli.doors.lines import LineStreams
 from omnitts_cli.errors import OmniError
 from omnitts_cli.parse import ParseError, json_value
 from omnitts_cli.settings.environment import own_version
@@ -106,12 +106,12 @@ def tools(desk: Desk) -> dict[str, Tool]:
     return {tool.name: tool for tool in found}
 
 
-class Server:
+class McpServer:
     """One host's connection, from its first message to the end of the input."""
 
     def __init__(self, desk: Desk, source: BinaryIO, out: BinaryIO, note: Callable[[str], None]) -> None:
         self._desk, self._note = desk, note
-        self._lines, self._tools = Lines(source, out, LONGEST), tools(desk)
+        self._lines, self._tools = LineStreams(source, out, LONGEST), tools(desk)
         self._calls: set[Any] = set()
         self._cancelled: dict[Any, Callable[[], None]] = {}
         self._pool = ThreadPoolExecutor(MOST_CALLS, "omnitts mcp")

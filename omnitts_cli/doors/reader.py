@@ -38,7 +38,7 @@ Settings = Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class Part:
+class MarkedWords:
     """Words, and the index mark that follows them."""
 
     text: str
@@ -123,7 +123,7 @@ class Reader:
             if len(self._kept) > MOST_KEPT:
                 self._kept.popitem(last=False)
 
-    def _words(self, part: Part) -> str:
+    def _words(self, part: MarkedWords) -> str:
         """The words of a part in the modes of spelling and punctuation; tags stay."""
         if not part.tagged:
             return self._read(part.text)
@@ -180,26 +180,26 @@ class Reader:
         return alike[(int(kind[2] or 1) - 1) % len(alike)] if alike else None
 
 
-def parts_of(text: str) -> list[Part]:
+def parts_of(text: str) -> list[MarkedWords]:
     """The parts of a message between its index marks. SSML that is cut within a tag is read without its tags."""
     if not text.lstrip().startswith("<speak"):
-        return [Part(text)]
+        return [MarkedWords(text)]
     pieces = MARK.split(OUTER.sub("", text))
     parts = []
     for start in range(0, len(pieces), 3):
         words, mark = pieces[start], "".join(one or "" for one in pieces[start + 1 : start + 3])
-        parts.append(Part(html.unescape(words), mark) if "<" not in words else tagged(words, mark))
+        parts.append(MarkedWords(html.unescape(words), mark) if "<" not in words else tagged(words, mark))
     return parts
 
 
-def tagged(words: str, mark: str) -> Part:
+def tagged(words: str, mark: str) -> MarkedWords:
     """A part with tags, or without if they are not whole or unknown."""
     whole = f"<speak>{words}</speak>"
     try:
         list(ssml_blocks(whole, "the message", []))
     except OmniError:
-        return Part(html.unescape(TAG.sub(" ", words)), mark)
-    return Part(whole, mark, tagged=True)
+        return MarkedWords(html.unescape(TAG.sub(" ", words)), mark)
+    return MarkedWords(whole, mark, tagged=True)
 
 
 def without_lead(samples: np.ndarray, rate: int) -> np.ndarray:

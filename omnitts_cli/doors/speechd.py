@@ -15,7 +15,7 @@ import numpy as np
 
 from omnitts_cli.audio.pcm import to_bytes
 from omnitts_cli.doors.ahead import Ahead
-from omnitts_cli.doors.lines import Lines
+from omnitts_cli.doors.lines import LineStreams
 from omnitts_cli.doors.reader import Reader, Utterance
 from omnitts_cli.errors import OmniError
 from omnitts_cli.settings.table import Speech
@@ -45,7 +45,7 @@ class Module:
         note: Callable[[str], None] = lambda line: None,
     ) -> None:  # fmt: skip
         self._load, self._speech, self._note = load, speech, note
-        self._lines = Lines(source, out, LONGEST)
+        self._lines = LineStreams(source, out, LONGEST)
         self._settings: dict[str, str] = {}
         self._now: Utterance | None = None
         self._speaker: threading.Thread | None = None

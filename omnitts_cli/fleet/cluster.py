@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from omnitts_cli.errors import DeviceError, Notice, OutputError, UsageError
-from omnitts_cli.fleet.job import Job, Model
-from omnitts_cli.fleet.journal import FAILED, Journal
+from omnitts_cli.fleet.job import BatchJob, PlannedModel
+from omnitts_cli.fleet.journal import FAILED, RowJournal
 from omnitts_cli.fleet.leases import COPIES, DEATHS, Lease, Leases
-from omnitts_cli.fleet.plan import Plan
+from omnitts_cli.fleet.plan import RowPlan
 from omnitts_cli.fleet.run import Pace, commit, in_order
 from omnitts_cli.fleet.store import Made, Shards, Store
-from omnitts_cli.fleet.worker import Counts, Task, Worker, under_way
+from omnitts_cli.fleet.worker import Counts, RayWorker, Task, under_way
 from omnitts_cli.settings.environment import quiet_ray, use_token_of_ray
 
 OBJECT_STORE_BYTES = 256 << 20
@@ -40,8 +40,8 @@ INSTALL = 'pip install ".[ray]"   in the source folder of omnitts, or pip instal
 
 
 def speak_with_ray(
-    job: Job, plan: Plan, journal: Journal, store: Store, model: Model, rows: np.ndarray, tries: dict[int, int],
-    pace: Pace, work: Path,
+    job: BatchJob, plan: RowPlan, journal: RowJournal, store: Store, model: PlannedModel, rows: np.ndarray,
+    tries: dict[int, int], pace: Pace, work: Path,
 ) -> None:  # fmt: skip
     """Speaks rows of one model with the workers of a cluster; afterwards they are in `journal`."""
     given = {field.name: getattr(job, field.name) for field in fields(job) if field.name in SENT}
@@ -64,7 +64,7 @@ SENT = ("manifest", "text", "speech", "corpus", "checks", "machine", "writers")
 class Cluster:
     """Workers as Ray's actors."""
 
-    def __init__(self, job: Job, task: Task, rows: int) -> None:
+    def __init__(self, job: BatchJob, task: Task, rows: int) -> None:
         address = str(job.corpus.ray)
         self.ray = imported(address)
         on_cpu, wanted = task.model.on_cpu, job.corpus.workers
@@ -82,7 +82,7 @@ class Cluster:
             job.tell(Notice(f"{count} workers write one file a row; the file system may be slower than they are",
                             hint="--to webdataset"))  # fmt: skip
         needs: dict[str, Any] = {"num_cpus": 1} if on_cpu else {"num_gpus": 1}
-        actor = self.ray.remote(Worker).options(max_restarts=-1, max_task_retries=0, max_concurrency=CALLS, **needs)
+        actor = self.ray.remote(RayWorker).options(max_restarts=-1, max_task_retries=0, max_concurrency=CALLS, **needs)
         self.workers = {f"worker {n}": actor.remote(task, n) for n in range(count)}
 
     def _connect(self, address: str, cpus: int | None) -> None:
@@ -154,8 +154,8 @@ class Driver:
     """Deals rows to workers until all of them are committed."""
 
     def __init__(
-        self, job: Job, task: Task, plan: Plan, cluster: Cluster, rows: np.ndarray, tries: dict[int, int], pace: Pace,
-        journal: Journal, store: Store,
+        self, job: BatchJob, task: Task, plan: RowPlan, cluster: Cluster, rows: np.ndarray, tries: dict[int, int],
+        pace: Pace, journal: RowJournal, store: Store,
     ) -> None:  # fmt: skip
         self._job, self._task, self._plan, self._cluster, self._ray = job, task, plan, cluster, cluster.ray
         self._tries, self._pace, self._journal, self._store = tries, pace, journal, store

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from omnitts_cli.errors import InputError, OmniError
-from omnitts_cli.fleet.rows import Row, RowError, Speaker
+from omnitts_cli.fleet.rows import Row, RowError, VoiceChoice
 from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.settings.table import Speech, TextIn
 from omnitts_cli.speech import voice_files, voices
@@ -57,7 +57,7 @@ class Keys:
         self._voice_of_file = lru_cache(KNOWN_VOICES)(is_saved)
         saved = voices.saved_voice(speech.voice) if speech.model is None else None
         self._own_model = voice_files.model_of(saved.about, saved.name) if saved else None
-        self.voices: dict[Speaker, str] = {}
+        self.voices: dict[VoiceChoice, str] = {}
         self._voice = lru_cache(KNOWN_VOICES)(self._digest)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -85,7 +85,7 @@ class Keys:
             seed = int.from_bytes(hashlib.blake2b(content + self._run_seed, digest_size=SEED_BYTES).digest())
         return hashlib.blake2b(content + self._extra + str(seed).encode(), digest_size=16).digest(), seed
 
-    def _digest(self, speaker: Speaker) -> str:
+    def _digest(self, speaker: VoiceChoice) -> str:
         speaker = self.speaker(speaker)
         try:
             digest = digest_of(speaker)
@@ -105,10 +105,10 @@ class Keys:
         variant = "voice_design" if speaker.kind == "design" else "base" if saved or speaker.kind == "clip" else ""
         return f"{name}|{variant or 'custom_voice'}"
 
-    def speaker(self, speaker: Speaker) -> Speaker:
+    def speaker(self, speaker: VoiceChoice) -> VoiceChoice:
         """Who speaks, with the command's own voice by its name."""
         if speaker.kind == "default" and self.speech.voice is not None:
-            return Speaker("voice", self.speech.voice)
+            return VoiceChoice("voice", self.speech.voice)
         return speaker
 
 
@@ -119,7 +119,7 @@ def is_saved(name: str) -> bool:
     return bool(voice_files.NAME.fullmatch(name)) and (voice_files.folder() / f"{name}{voice_files.SUFFIX}").is_file()
 
 
-def digest_of(speaker: Speaker) -> str:
+def digest_of(speaker: VoiceChoice) -> str:
     """What a voice is made of: the bytes of its files and its words."""
     parts: list[object] = [speaker.kind, speaker.transcript]
     if speaker.kind == "clip":

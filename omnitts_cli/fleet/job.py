@@ -1,4 +1,4 @@
-"""Job: one `omnitts batch`, from the manifest to the report."""
+"""BatchJob: one `omnitts batch`, from the manifest to the report."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from omnitts_cli.errors import DeviceError, InputError, Notice, OutputError, Usa
 from omnitts_cli.fleet import disk
 from omnitts_cli.fleet.content import Keys, model_mask
 from omnitts_cli.fleet.disk import OURS, WORK
-from omnitts_cli.fleet.journal import FAILED, Journal, Lookup, read
+from omnitts_cli.fleet.journal import FAILED, Lookup, RowJournal, read
 from omnitts_cli.fleet.listing import Listing
 from omnitts_cli.fleet.manifest import checked_kind, open_manifest
 from omnitts_cli.fleet.names import name_hash
-from omnitts_cli.fleet.part import Recipe, Writers, writers_beside_a_gpu
-from omnitts_cli.fleet.plan import Naming, Plan, plan_of
+from omnitts_cli.fleet.part import SoundRecipe, Writers, writers_beside_a_gpu
+from omnitts_cli.fleet.plan import Naming, RowPlan, plan_of
 from omnitts_cli.fleet.prune import counted, prune_doubles, prune_files, prune_shards
 from omnitts_cli.fleet.report import Summary, write_results
-from omnitts_cli.fleet.rows import Rules, Speaker
-from omnitts_cli.fleet.run import Look, Pace, Pending, Run, copy_rows, keys_of, pending
+from omnitts_cli.fleet.rows import RowRules, VoiceChoice
+from omnitts_cli.fleet.run import BatchRun, Look, Pace, Pending, copy_rows, keys_of, pending
 from omnitts_cli.fleet.speaker import RowSpeaker
 from omnitts_cli.fleet.store import PARTS, Files, ParquetParts, Shards, Store
 from omnitts_cli.fleet.verify import Verifier
@@ -52,7 +52,7 @@ Opener = Callable[[str, str, int | None], AbstractContextManager[TTS]]
 
 
 @dataclass(frozen=True)
-class Job:
+class BatchJob:
     """What the command was asked for."""
 
     manifest: str
@@ -87,7 +87,7 @@ class Job:
                 summary.exact = words_in(work / "exact")
             return summary
 
-    def check(self, work: Path) -> Plan:
+    def check(self, work: Path) -> RowPlan:
         """Only the check of the manifest."""
         return self._plan(work, 0)
 
@@ -166,7 +166,7 @@ class Job:
         self.end(out, journal, summary)
         return summary
 
-    def _announce(self, out: Path, plan: Plan, todo: Pending, speak: np.ndarray) -> None:
+    def _announce(self, out: Path, plan: RowPlan, todo: Pending, speak: np.ndarray) -> None:
         """Says what is spoken again, and refuses what will not fit."""
         if todo.changed:
             what = f"{counted(todo.changed, 'row')} to be spoken again: text, voice, model or options have changed"
@@ -175,7 +175,7 @@ class Job:
             self.check_room(out, plan, speak)
 
     def _copied(
-        self, plan: Plan, masks: list[np.ndarray], journal: Journal, pace: Pace, work: Path, store: Store,
+        self, plan: RowPlan, masks: list[np.ndarray], journal: RowJournal, pace: Pace, work: Path, store: Store,
         rows: np.ndarray,
     ) -> np.ndarray:  # fmt: skip
         """Gives rows the sound that exists under another name; returns the others."""
@@ -189,12 +189,12 @@ class Job:
         with self.lookup(work) as lookup:
             return copy_rows(key_of, journal, pace, plan, rows, lookup, store, work, codes=self.corpus.save_codes)
 
-    def end(self, out: Path, journal: Journal, summary: Summary) -> None:
+    def end(self, out: Path, journal: RowJournal, summary: Summary) -> None:
         """Called when the results have been written."""
 
-    def open_journal(self, out: Path, work: Path, closing: ExitStack) -> Journal:
+    def open_journal(self, out: Path, work: Path, closing: ExitStack) -> RowJournal:
         """Our journal, with all that workers of a run that was killed have made."""
-        journal = Journal(work)
+        journal = RowJournal(work)
         closing.callback(journal.close)
         if (work / OWNER).exists():
             store = self.store(out, work, journal, None)
@@ -214,7 +214,7 @@ class Job:
         """The token of the run that owns the output."""
         return words_in(work / OWNER)
 
-    def sent(self, plan: Plan) -> Any:
+    def sent(self, plan: RowPlan) -> Any:
         """A plan, for workers."""
         return plan
 
@@ -222,36 +222,36 @@ class Job:
         """Makes the folder of the command the current one of a worker: paths in options begin there."""
         os.chdir(folder)
 
-    def received(self, plan: Any, work: Path) -> Plan:
+    def received(self, plan: Any, work: Path) -> RowPlan:
         """The plan that was sent, on the machine of a worker."""
-        found: Plan = plan
+        found: RowPlan = plan
         return found
 
     def worker_folder(self, work: Path, name: str, token: str) -> Path:
         """Where a worker keeps what it is making."""
         return work
 
-    def worker_journal(self, work: Path, name: str, token: str) -> Journal:
+    def worker_journal(self, work: Path, name: str, token: str) -> RowJournal:
         """The journal of a worker."""
-        return Journal(work, name)
+        return RowJournal(work, name)
 
     @property
     def late(self) -> bool:
         """Whether a worker that dies loses the rows of its unfinished shard."""
         return False
 
-    def committed(self, work: Path, journal: Journal) -> np.ndarray:
+    def committed(self, work: Path, journal: RowJournal) -> np.ndarray:
         """Numbers of rows that workers have committed, maybe of some that were reported before."""
         return np.concatenate([np.zeros(0, np.uint32), *(read(path)["row"] for path in work.glob("journal-w*.bin"))])
 
-    def take_over(self, work: Path, store: Store, journal: Journal) -> None:
+    def take_over(self, work: Path, store: Store, journal: RowJournal) -> None:
         """Adds the records of workers to the journal. Workers that are still alive can commit nothing more."""
         disk.put(work / OWNER, b"none")
         journal.absorb(work, store.is_there)
         for path in work.glob("doing-*"):
             path.unlink(missing_ok=True)
 
-    def settle(self, work: Path, store: Store, journal: Journal) -> None:
+    def settle(self, work: Path, store: Store, journal: RowJournal) -> None:
         """After take_over: ends the shards of all workers. A row that two workers have made is kept once."""
         if isinstance(store, Shards):
             store.finish()
@@ -273,21 +273,21 @@ class Job:
         self.keep(path, self.corpus.to)
         return bool(before)
 
-    def _models(self, names: list[str], path: Path, begun: bool) -> list[Model]:
+    def _models(self, names: list[str], path: Path, begun: bool) -> list[PlannedModel]:
         """The models of the plan. Without --dtype, a corpus keeps the precision with which it was begun.
 
         Corpora without the file were begun when `auto` did not choose 8 bits.
         """
         if self.machine.get("dtype", "auto") == "auto" and path.exists():
             self.machine["dtype"] = words_in(path)
-        models = [Model.of(name, self.machine) for name in names]
+        models = [PlannedModel.of(name, self.machine) for name in names]
         if begun and not path.exists() and any(model.dtype == "q8" for model in models):
             if self.machine["dtype"] == "auto":
                 self.tell(
                     Notice("this corpus was begun in float32 and keeps it", hint="--fresh --dtype q8", plain=True)
                 )
                 self.machine["dtype"] = "fp32"
-                models = [Model.of(name, self.machine) for name in names]
+                models = [PlannedModel.of(name, self.machine) for name in names]
         self.keep(path, self.machine.get("dtype", "auto"))
         return models
 
@@ -330,7 +330,7 @@ class Job:
         except ValueError:
             raise InputError(f"{path} does not hold a seed", hint="--seed N   or --fresh") from None
 
-    def _plan(self, work: Path, run_seed: int) -> Plan:
+    def _plan(self, work: Path, run_seed: int) -> RowPlan:
         corpus, checks = self.corpus, self.checks
         manifest = open_manifest(self.manifest, corpus.manifest_format, work, self.stdin, corpus.ignore_unknown)
         form = self.form(MODEL_RATE)
@@ -346,7 +346,7 @@ class Job:
             **({"exact": True} if self.machine.get("exact") else {}),
         }
         keys = Keys(self.text, self.speech, extra, run_seed)
-        rules = Rules(
+        rules = RowRules(
             base=Path(corpus.clips_from) if corpus.clips_from else manifest.base,
             form="text" if self.text.input_format == "auto" else self.text.input_format,
             typed=manifest.typed,
@@ -369,7 +369,7 @@ class Job:
         return self.corpus.to == "files" and not self.corpus.prune
 
     def store(
-        self, out: Path, work: Path, journal: Journal, lookup: Lookup | None, listing: Listing | None = None
+        self, out: Path, work: Path, journal: RowJournal, lookup: Lookup | None, listing: Listing | None = None
     ) -> Store:
         """Where sound goes. `lookup`: None for a worker."""
         corpus, suffix = self.corpus, f".{self.corpus.format}"
@@ -380,7 +380,7 @@ class Job:
         return Files(out, codes=corpus.save_codes, listing=listing)
 
     def _opened(
-        self, out: Path, work: Path, journal: Journal, closing: ExitStack, listing: Listing | None = None
+        self, out: Path, work: Path, journal: RowJournal, closing: ExitStack, listing: Listing | None = None
     ) -> Store:
         """The store, with all that the journals know."""
         with self.lookup(work) as lookup:
@@ -388,7 +388,7 @@ class Job:
         closing.callback(store.close)
         return store
 
-    def _only(self, plan: Plan) -> np.ndarray | None:
+    def _only(self, plan: RowPlan) -> np.ndarray | None:
         """The rows of --only."""
         if not self.corpus.only:
             return None
@@ -401,7 +401,7 @@ class Job:
             found.append(at)
         return np.concatenate(found)
 
-    def check_room(self, out: Path, plan: Plan, rows: np.ndarray) -> None:
+    def check_room(self, out: Path, plan: RowPlan, rows: np.ndarray) -> None:
         """Refuses to begin where the sound will certainly not fit."""
         needed = self.bytes_for(float(plan.rows["expected"][rows].sum()))
         free = disk.free_bytes(out)
@@ -418,10 +418,10 @@ class Job:
 
     def _speak(
         self,
-        plan: Plan,
+        plan: RowPlan,
         store: Store,
-        journal: Journal,
-        models: list[Model],
+        journal: RowJournal,
+        models: list[PlannedModel],
         rows: np.ndarray,
         tries: dict[int, int],
         pace: Pace,
@@ -446,7 +446,7 @@ class Job:
                 self.loaded()
                 pace.begin()
                 try:
-                    Run(plan, store, journal, speaker, model.mask, pace, self.look).speak(mine, tries)
+                    BatchRun(plan, store, journal, speaker, model.mask, pace, self.look).speak(mine, tries)
                 except OutputError as error:
                     cause = error.__cause__
                     left = self.bytes_for(max(pace.expected_s - pace.expected_done_s, 0.0))
@@ -455,7 +455,7 @@ class Job:
                     left = self.bytes_for(max(pace.expected_s - pace.expected_done_s, 0.0))
                     raise disk.failed(error, work.parent, left) from error
 
-    def speaker(self, tts: TTS, plan: Plan, work: Path, model: Model, closing: ExitStack) -> RowSpeaker:
+    def speaker(self, tts: TTS, plan: RowPlan, work: Path, model: PlannedModel, closing: ExitStack) -> RowSpeaker:
         """What speaks rows through an open model."""
         verifier = self._verifier(closing)
         form = self.form(tts.sample_rate)
@@ -464,7 +464,7 @@ class Job:
         if not model.on_cpu and form.name == "opus":
             self.tell(Notice("encoding opus takes many CPU cores beside a fast GPU", hint="-F flac"))
         loudness = None if self.speech.loudness == "off" else float(self.speech.loudness)
-        recipe = Recipe(form, tts.sample_rate, loudness, sync=self.corpus.to == "files")
+        recipe = SoundRecipe(form, tts.sample_rate, loudness, sync=self.corpus.to == "files")
         writers = None
         if count := writers_beside_a_gpu() if self.writers is None and not model.on_cpu else self.writers:
             writers = Writers(count, recipe)
@@ -474,10 +474,10 @@ class Job:
             tries=self.checks.tries, verifier=verifier, empty=self.corpus.empty, codes=self.corpus.save_codes,
             writers=writers, tell=self.tell,
         )  # fmt: skip
-        speaker.voice(Speaker())  # an unknown --voice ends the run now, instead of failing every row
+        speaker.voice(VoiceChoice())  # an unknown --voice ends the run now, instead of failing every row
         return speaker
 
-    def slots(self, model: Model) -> int | None:
+    def slots(self, model: PlannedModel) -> int | None:
         return GPU_SLOTS if self.machine["slots"] is None and not model.on_cpu else self.machine["slots"]
 
     def _verifier(self, closing: ExitStack) -> Verifier | None:
@@ -528,7 +528,7 @@ class Job:
                 path.unlink()
         shutil.rmtree(work / "shards", ignore_errors=True)
 
-    def _prune(self, out: Path, work: Path, plan: Plan, masks: list[np.ndarray], journal: Journal) -> None:
+    def _prune(self, out: Path, work: Path, plan: RowPlan, masks: list[np.ndarray], journal: RowJournal) -> None:
         """--prune: removes the sound of rows that are gone from the manifest."""
 
         def confirm(question: str) -> bool:
@@ -545,7 +545,7 @@ class Job:
         if count:
             self.tell(Notice(f"removed {counted(count, what)} whose rows are gone", plain=True))
 
-    def _drop_damaged(self, work: Path, plan: Plan, store: Store) -> None:
+    def _drop_damaged(self, work: Path, plan: RowPlan, store: Store) -> None:
         """--verify-files: drops sounds whose SHA-256 differs from their record, so that they are made again."""
         with self.lookup(work) as lookup:
             damaged = []
@@ -577,7 +577,7 @@ def made_files(out: Path) -> Iterator[Path]:
 
 
 @dataclass(frozen=True)
-class Model:
+class PlannedModel:
     """A model of the plan, before it is loaded."""
 
     name: str
@@ -587,13 +587,13 @@ class Model:
     dtype: str  # "float32", "q8" ...
 
     @staticmethod
-    def of(name: str, machine: dict[str, Any]) -> Model:
+    def of(name: str, machine: dict[str, Any]) -> PlannedModel:
         from omnitts_cli.speech.load import known_before  # imports torch
 
         plain, _, variant = name.partition("|")
         variant = variant or "custom_voice"
         folder, dtype, device = known_before(plain, variant=variant, **machine)
-        return Model(plain, variant, model_mask(folder, plain, dtype), device == "cpu", dtype)
+        return PlannedModel(plain, variant, model_mask(folder, plain, dtype), device == "cpu", dtype)
 
 
 def words_in(path: Path) -> str:

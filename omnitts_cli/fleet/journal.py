@@ -1,4 +1,4 @@
-"""Journal: what has been made, in records of 64 bytes, and the details of each row as a line of JSON beside it.
+"""RowJournal: what has been made, in records of 64 bytes, and the details of each row as a line of JSON beside it.
 
 The sound comes first, then its details, then its record, each synced before the next. Reading skips records
 with a wrong checksum; a partial record at the end is cut off.
@@ -57,7 +57,7 @@ class Entry:
     length: int = 0
 
 
-class Journal:
+class RowJournal:
     """The journal of one writer, open for appending."""
 
     def __init__(self, folder: Path, writer: str = "main") -> None:

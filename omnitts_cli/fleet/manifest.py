@@ -37,7 +37,7 @@ BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
-class Raw:
+class RawRow:
     """A row as it stands in the manifest: its line from 1, its place, and its fields or what is wrong with them."""
 
     line: int
@@ -49,7 +49,7 @@ class Raw:
 class Source(Protocol):
     """Where rows come from."""
 
-    def rows(self) -> Iterator[Raw]:
+    def rows(self) -> Iterator[RawRow]:
         """All rows, in order."""
         ...
 
@@ -101,24 +101,24 @@ class LineFile:
         self._file.close()
 
 
-class Lines(LineFile):
+class RowLines(LineFile):
     """One row a line. `parse` makes the fields of it."""
 
     def __init__(self, path: Path, parse: Callable[[str], dict[str, Any]]) -> None:
         super().__init__(path)
         self._parse = parse
 
-    def rows(self) -> Iterator[Raw]:
+    def rows(self) -> Iterator[RawRow]:
         for line, offset, length, data in self.lines():
             if data is None:
-                yield Raw(
+                yield RawRow(
                     line, offset, 0, RowError(f"the line has {length:,} bytes; at most {LONGEST_LINE:,} are read")
                 )
             elif data.strip():
-                yield Raw(line, offset, length, self._fields(data))
+                yield RawRow(line, offset, length, self._fields(data))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Lines, (self.path.resolve(), self._parse)
+        return RowLines, (self.path.resolve(), self._parse)
 
     def _fields(self, data: bytes) -> dict[str, Any] | RowError:
         try:
@@ -193,12 +193,12 @@ class Table(LineFile):
             except csv.Error as error:
                 yield RowError(f"not valid {'TSV' if self._delimiter == chr(9) else 'CSV'}: {error}")
 
-    def rows(self) -> Iterator[Raw]:
+    def rows(self) -> Iterator[RawRow]:
         before, line = -1, 0  # the header has not been seen
         self._too_long = False
         for row in self._parsed(self.lines()):
             if before >= 0 and row != []:
-                yield Raw(line + 1, before, self._end - before, self._row(row))
+                yield RawRow(line + 1, before, self._end - before, self._row(row))
             if before >= 0 or row != []:
                 before, line, self._too_long = self._end, self._line, False
 
@@ -254,7 +254,7 @@ def open_manifest(name: str, kind: str | None, work: Path, stdin: BinaryIO | Non
         refuse_columns(table, name, ignore_unknown)
         return Manifest(name, kind, table, digest, base, typed=False)
     parse = {"jsonl": json_fields, "lines": line_fields, "ljspeech": ljspeech_fields}[kind]
-    return Manifest(name, kind, Lines(path, parse), digest, base, by_line=kind == "lines")
+    return Manifest(name, kind, RowLines(path, parse), digest, base, by_line=kind == "lines")
 
 
 def checked_kind(name: str, kind: str | None) -> str:
@@ -350,7 +350,7 @@ def digest_of(path: Path) -> str:
 # ---- copies, of sources that cannot be read by offset
 
 
-def copied(rows: Callable[[], Iterator[Mapping[str, Any]]], digest: str, work: Path) -> Lines:
+def copied(rows: Callable[[], Iterator[Mapping[str, Any]]], digest: str, work: Path) -> RowLines:
     """The rows as a file of JSON lines; one that is there already is used."""
     path = work / f"rows-{digest[:24]}.jsonl"
     if not path.exists():
@@ -363,7 +363,7 @@ def copied(rows: Callable[[], Iterator[Mapping[str, Any]]], digest: str, work: P
         finally:
             file.close()
         disk.rename(part, path)
-    return Lines(path, json_fields)
+    return RowLines(path, json_fields)
 
 
 def of_stdin(kind: str | None, work: Path, stdin: BinaryIO | None) -> Manifest:
@@ -383,7 +383,7 @@ def of_stdin(kind: str | None, work: Path, stdin: BinaryIO | None) -> Manifest:
     path = work / f"rows-{digest.hexdigest()[:24]}.jsonl"
     disk.rename(part, path)
     parse = {"lines": line_fields, "ljspeech": ljspeech_fields}.get(kind or "", json_fields)
-    source = Lines(path, parse)
+    source = RowLines(path, parse)
     return Manifest("standard input", kind or "jsonl", source, digest.hexdigest(), Path(), by_line=kind == "lines")
 
 

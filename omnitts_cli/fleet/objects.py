@@ -20,7 +20,7 @@ from omnitts_cli.fleet.bucket import Bucket
 from omnitts_cli.fleet.journal import FAILED, Lookup
 from omnitts_cli.fleet.listing import FOLDERS
 from omnitts_cli.fleet.names import name_hash
-from omnitts_cli.fleet.plan import Plan
+from omnitts_cli.fleet.plan import RowPlan
 from omnitts_cli.fleet.store import Files, Made, Shards, codes_of, convert, npy, parquet, sha8
 
 CLAIMS = ".omnitts/shards"  # an object for each number that a writer has taken
@@ -48,12 +48,12 @@ class ObjectFiles(Files):
         for path, _ in pairs:
             path.unlink()
 
-    def present(self, plan: Plan, lookup: Lookup, records: np.ndarray) -> np.ndarray:
+    def present(self, plan: RowPlan, lookup: Lookup, records: np.ndarray) -> np.ndarray:
         folders = np.unique(plan.rows["folder"][records >= 0]).tolist()
-        self._listing = Found(self._in_folders(plan, folders))  # type: ignore[assignment]
+        self._listing = ObjectListing(self._in_folders(plan, folders))  # type: ignore[assignment]
         return super().present(plan, lookup, records)
 
-    def _in_folders(self, plan: Plan, numbers: Sequence[int]) -> Iterator[tuple[str, int]]:
+    def _in_folders(self, plan: RowPlan, numbers: Sequence[int]) -> Iterator[tuple[str, int]]:
         folders = [FOLDERS[number] for number in numbers]
         if plan.naming.flat:
             folders = [""]
@@ -63,7 +63,7 @@ class ObjectFiles(Files):
                     if name.endswith(plan.naming.suffix):
                         yield f"{folder}/{name}" if folder else name, size
 
-    def all_files(self, plan: Plan) -> Iterator[tuple[str, int]]:
+    def all_files(self, plan: RowPlan) -> Iterator[tuple[str, int]]:
         return self._in_folders(plan, range(len(FOLDERS)))
 
     def remove(self, outputs: Sequence[str]) -> None:
@@ -80,7 +80,7 @@ class ObjectFiles(Files):
         return data if whole else None
 
 
-class Found:
+class ObjectListing:
     """A listing of objects, as Listing gives one of files."""
 
     def __init__(self, pairs: Iterator[tuple[str, int]]) -> None:

@@ -1,4 +1,4 @@
-"""Part: a sound file in the making, with what is measured of it. Also the processes that make such files.
+"""SoundPart: a sound file in the making, with what is measured of it. Also the processes that make such files.
 
 A GPU needs the interpreter lock a hundred times a second for its next frame. Beside one, sound is therefore encoded,
 measured and hashed in other processes.
@@ -36,7 +36,7 @@ FEWEST_WRITERS, MOST_WRITERS, CORES_A_WRITER = 2, 8, 3
 
 
 @dataclass(frozen=True)
-class Recipe:
+class SoundRecipe:
     """How sound files are made. `rate` is that of the model; `sync`: a finished file is on the disk."""
 
     form: SoundFormat
@@ -46,7 +46,7 @@ class Recipe:
 
 
 @dataclass(frozen=True)
-class Figures:
+class SoundFigures:
     """What was measured of a finished file."""
 
     length: int
@@ -58,7 +58,7 @@ class Figures:
 class PartSink(BaseSink):
     """A sound file that is being made. Nothing is left of one that was discarded."""
 
-    def __init__(self, path: Path, recipe: Recipe) -> None:
+    def __init__(self, path: Path, recipe: SoundRecipe) -> None:
         super().__init__()
         self.path, self._sync = path, recipe.sync
         self._file = disk.File(path)
@@ -86,10 +86,10 @@ class PartSink(BaseSink):
         self.path.unlink(missing_ok=True)
 
 
-class Part:
+class SoundPart:
     """Writes and measures one file, in this process."""
 
-    def __init__(self, path: Path, recipe: Recipe) -> None:
+    def __init__(self, path: Path, recipe: SoundRecipe) -> None:
         self._path, self._meter = path, Meter(recipe.rate)
         self._sink: PartSink | LoudnessSink = PartSink(path, recipe)
         if recipe.loudness is not None:
@@ -100,22 +100,22 @@ class Part:
             self._meter.feed(samples)
         self._sink.write(samples)
 
-    def finish(self) -> Figures:
+    def finish(self) -> SoundFigures:
         self._sink.finish()
         with self._path.open("rb") as file:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
         level = self._sink.reached if isinstance(self._sink, LoudnessSink) else None
         peak, lufs = (level.peak, level.lufs) if level else (self._meter.peak, self._meter.lufs())
         loudest = dbfs(peak) if peak else SILENT_DBFS
-        return Figures(self._path.stat().st_size, sha256, loudest, lufs if isfinite(lufs) else None)
+        return SoundFigures(self._path.stat().st_size, sha256, loudest, lufs if isfinite(lufs) else None)
 
     def discard(self) -> None:
         self._sink.discard()
 
 
-def make(path: Path, recipe: Recipe, blocks: Iterable[np.ndarray]) -> Figures:
+def make(path: Path, recipe: SoundRecipe, blocks: Iterable[np.ndarray]) -> SoundFigures:
     """A whole file."""
-    part = Part(path, recipe)
+    part = SoundPart(path, recipe)
     try:
         for samples in blocks:
             part.write(samples)
@@ -135,7 +135,7 @@ def writers_beside_a_gpu() -> int:
 class Writers:
     """Processes that make sound files. Any thread may call `make`."""
 
-    def __init__(self, count: int, recipe: Recipe) -> None:
+    def __init__(self, count: int, recipe: SoundRecipe) -> None:
         self._sync = recipe.sync
         begin = json.dumps(asdict(replace(recipe, sync=False))).encode() + b"\n"
         command = child.command("omnitts_cli.fleet.part")
@@ -151,7 +151,7 @@ class Writers:
             self.close()
             raise
 
-    def make(self, path: Path, blocks: Sequence[np.ndarray]) -> Figures:
+    def make(self, path: Path, blocks: Sequence[np.ndarray]) -> SoundFigures:
         """A whole file. Raises what went wrong, as `make` of this module does."""
         process = self._free.get()
         try:
@@ -170,7 +170,7 @@ class Writers:
             raise kind(answer["message"], cause=answer["cause"], hint=answer["hint"])
         if self._sync:  # here, where more threads can wait for the disk than there are writers
             disk.sync(path)
-        return Figures(**answer)
+        return SoundFigures(**answer)
 
     def _send(self, process: subprocess.Popen[bytes], data: Any) -> None:
         assert process.stdin is not None
@@ -216,7 +216,7 @@ def main() -> None:
     how = json.loads(take.readline() or "{}")
     if not how:
         return
-    recipe = Recipe(SoundFormat(**how.pop("form")), **how)
+    recipe = SoundRecipe(SoundFormat(**how.pop("form")), **how)
     while line := take.readline():
         asked = json.loads(line)
         data = take.read(4 * asked["samples"])
@@ -226,7 +226,7 @@ def main() -> None:
         sys.stdout.buffer.flush()
 
 
-def answer(path: Path, recipe: Recipe, data: bytes) -> dict[str, Any]:
+def answer(path: Path, recipe: SoundRecipe, data: bytes) -> dict[str, Any]:
     """The figures of a file, or what went wrong."""
     try:
         return asdict(make(path, recipe, [np.frombuffer(data, np.float32)]))

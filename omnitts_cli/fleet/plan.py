@@ -1,4 +1,4 @@
-"""Plan: the check pass over a manifest, kept as 48 bytes a row, so that a resume need not read the manifest again.
+"""RowPlan: the check pass over a manifest, kept as 48 bytes a row, so that a resume need not read the manifest again.
 
 A plan is used again if the manifest's bytes, the options and the bytes of all voices and clips are the same.
 """
@@ -20,9 +20,9 @@ import numpy as np
 from omnitts_cli.errors import InputError, OmniError
 from omnitts_cli.fleet import disk
 from omnitts_cli.fleet.content import Keys, digest_of
-from omnitts_cli.fleet.manifest import Manifest, Raw
+from omnitts_cli.fleet.manifest import Manifest, RawRow
 from omnitts_cli.fleet.names import name_hash, relative_path
-from omnitts_cli.fleet.rows import Row, RowError, Rules, Speaker
+from omnitts_cli.fleet.rows import Row, RowError, RowRules, VoiceChoice
 from omnitts_cli.parse import json_object, json_value
 from omnitts_cli.speech.speaking import estimated_s
 
@@ -61,10 +61,10 @@ class Naming:
         return relative_path(id, self.suffix, flat=self.flat, capitals=capitals)
 
 
-class Plan:
+class RowPlan:
     """The checked rows of a manifest. `rows[i]` is the row number i + 1."""
 
-    def __init__(self, path: Path, manifest: Manifest, rules: Rules, keys: Keys, naming: Naming) -> None:
+    def __init__(self, path: Path, manifest: Manifest, rules: RowRules, keys: Keys, naming: Naming) -> None:
         self.path, self.manifest, self.rules, self.keys, self.naming = path, manifest, rules, keys, naming
         head = head_of(path)
         self.models: list[str] = head["models"]
@@ -74,7 +74,7 @@ class Plan:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For workers, which read the same files."""
-        return Plan, (self.path.resolve(), self.manifest, self.rules, self.keys, self.naming)
+        return RowPlan, (self.path.resolve(), self.manifest, self.rules, self.keys, self.naming)
 
     def row(self, index: int) -> Row:
         """The row of that index, read from the manifest again."""
@@ -132,8 +132,8 @@ def sealed(head: dict[str, Any], sums: tuple[int, int]) -> dict[str, Any]:
 
 
 def plan_of(
-    manifest: Manifest, rules: Rules, keys: Keys, naming: Naming, work: Path, look: Look = lambda rows: None
-) -> Plan:
+    manifest: Manifest, rules: RowRules, keys: Keys, naming: Naming, work: Path, look: Look = lambda rows: None
+) -> RowPlan:
     """The plan of a manifest, from an earlier run where nothing has changed. `look` gets the number of rows so far."""
     options = repr((SCHEMA, manifest.digest, manifest.kind, keys.identity, rules, naming))
     path = work / f"plan-{hashlib.sha256(options.encode()).hexdigest()[:24]}.bin"
@@ -141,23 +141,23 @@ def plan_of(
         for old in work.glob("plan-*"):
             with suppress(OSError):
                 old.unlink()
-        Check(manifest, rules, keys, naming, path, look).write()
-    return Plan(path, manifest, rules, keys, naming)
+        ManifestCheck(manifest, rules, keys, naming, path, look).write()
+    return RowPlan(path, manifest, rules, keys, naming)
 
 
 def voices_unchanged(path: Path) -> bool:
     """Whether all voices and clips have the bytes that they had."""
     try:
         with path.open("rb") as file:
-            return all(digest_of(Speaker(*speaker)) == digest for speaker, digest in map(json_value, file))
+            return all(digest_of(VoiceChoice(*speaker)) == digest for speaker, digest in map(json_value, file))
     except (OSError, OmniError, ValueError, TypeError):
         return False
 
 
-class Check:
+class ManifestCheck:
     """One pass over a manifest."""
 
-    def __init__(self, manifest: Manifest, rules: Rules, keys: Keys, naming: Naming, path: Path, look: Look) -> None:
+    def __init__(self, manifest: Manifest, rules: RowRules, keys: Keys, naming: Naming, path: Path, look: Look) -> None:
         self._manifest, self._rules, self._keys, self._naming, self._path = manifest, rules, keys, naming, path
         self._look, self._speed = look, keys.speech.speed
         self._models: list[str] = []
@@ -204,7 +204,7 @@ class Check:
         if not self._count:
             raise InputError(f"{self._manifest.name} has no rows", hint="omnitts help batch")
 
-    def _planned(self, raw: Raw) -> tuple[Any, ...]:
+    def _planned(self, raw: RawRow) -> tuple[Any, ...]:
         if isinstance(raw.values, RowError):
             raise raw.values
         row = self._rules.row(raw.values, self._count, raw.line)
@@ -229,7 +229,7 @@ class Check:
             self._models.append(name)
         return self._models.index(name)
 
-    def _refused(self, raw: Raw, error: RowError, bad: disk.File) -> tuple[Any, ...]:
+    def _refused(self, raw: RawRow, error: RowError, bad: disk.File) -> tuple[Any, ...]:
         self._folds.append(0)
         self._note(bad, self._count, raw.line, error)
         return (0, 0, raw.offset, raw.length, 0.0, raw.line, 0, BAD, 0, 0)

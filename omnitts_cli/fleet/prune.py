@@ -15,16 +15,16 @@ import numpy as np
 
 from omnitts_cli.errors import UsageError
 from omnitts_cli.fleet import disk
-from omnitts_cli.fleet.journal import FAILED, Journal, Lookup
+from omnitts_cli.fleet.journal import FAILED, Lookup, RowJournal
 from omnitts_cli.fleet.names import name_hash
-from omnitts_cli.fleet.plan import BAD, Plan
+from omnitts_cli.fleet.plan import BAD, RowPlan
 from omnitts_cli.fleet.store import TAR_END, Files, Shards, padded, parquet, sha8
 
 ROWS_AT_ONCE = 256
 Confirm = Callable[[str], bool]
 
 
-def prune_files(plan: Plan, lookup: Lookup, store: Files, confirm: Confirm) -> int:
+def prune_files(plan: RowPlan, lookup: Lookup, store: Files, confirm: Confirm) -> int:
     """Removes files of rows that are gone; returns how many."""
     wanted = set(plan.rows["name"][(plan.rows["state"] & BAD) == 0].tolist())
     ours = set(lookup.records["name"].tolist())
@@ -46,7 +46,7 @@ def ask(confirm: Confirm, question: str) -> None:
 
 
 def prune_shards(
-    plan: Plan, lookup: Lookup, keys: np.ndarray, store: Shards, journal: Journal, confirm: Confirm
+    plan: RowPlan, lookup: Lookup, keys: np.ndarray, store: Shards, journal: RowJournal, confirm: Confirm
 ) -> int:
     """Writes shards anew without the samples that no row has any more; returns how many samples were removed.
 
@@ -67,7 +67,7 @@ def prune_shards(
     return gone
 
 
-def prune_doubles(lookup: Lookup, store: Shards, journal: Journal) -> None:
+def prune_doubles(lookup: Lookup, store: Shards, journal: RowJournal) -> None:
     """Two workers may have made the same row. Writes the shards anew in which the earlier sample is."""
     latest = lookup.of_names(lookup.records["name"])
     made = lookup.records["state"] != FAILED
@@ -76,7 +76,7 @@ def prune_doubles(lookup: Lookup, store: Shards, journal: Journal) -> None:
     write_anew(there, made & (latest == np.arange(len(latest))), lookup, store, journal)
 
 
-def write_anew(there: list[int], live: np.ndarray, lookup: Lookup, store: Shards, journal: Journal) -> None:
+def write_anew(there: list[int], live: np.ndarray, lookup: Lookup, store: Shards, journal: RowJournal) -> None:
     """Writes these shards without the samples of records that are not live."""
     for number in there:
         kept = np.flatnonzero(live & (lookup.records["shard"] == number))

@@ -18,7 +18,7 @@ from omnitts_cli import files
 from omnitts_cli.errors import Notice
 from omnitts_cli.fleet import disk
 from omnitts_cli.fleet.journal import FAILED, STATUS, Lookup
-from omnitts_cli.fleet.plan import BAD, Plan, beside
+from omnitts_cli.fleet.plan import BAD, RowPlan, beside
 from omnitts_cli.fleet.run import Pace
 from omnitts_cli.fleet.store import Store, hex_key
 from omnitts_cli.parse import json_object
@@ -97,7 +97,7 @@ class Summary:
 def write_results(
     out: Path,
     work: Path,
-    plan: Plan,
+    plan: RowPlan,
     store: Store,
     lookup: Lookup,
     masks: Sequence[np.ndarray],
@@ -156,7 +156,7 @@ def unchanged(kept: Path, stamp: dict[str, Any], out: Path) -> dict[str, Any] | 
 
 
 def lines_of(
-    plan: Plan, store: Store, lookup: Lookup, masks: Sequence[np.ndarray]
+    plan: RowPlan, store: Store, lookup: Lookup, masks: Sequence[np.ndarray]
 ) -> Iterator[tuple[int, dict[str, Any] | None]]:
     """(line in the manifest, line of the output manifest) of each row, in order; None for a row that is left."""
     bad = BadRows(plan)
@@ -178,7 +178,7 @@ def lines_of(
     bad.close()
 
 
-def line_of(plan: Plan, store: Store, lookup: Lookup, index: int, record: int) -> dict[str, Any]:
+def line_of(plan: RowPlan, store: Store, lookup: Lookup, index: int, record: int) -> dict[str, Any]:
     """One line of the output manifest."""
     row, held = plan.row(index), lookup.records[record]
     details = json.loads(lookup.details(record))
@@ -198,7 +198,7 @@ def line_of(plan: Plan, store: Store, lookup: Lookup, index: int, record: int) -
 class BadRows:
     """What is wrong with bad rows, looked up by number; they may be a million."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: RowPlan) -> None:
         self._file = beside(plan.path, "bad").open("rb")
         numbers, offsets, at = [], [], 0
         for line in self._file:
@@ -219,7 +219,7 @@ class BadRows:
         self._file.close()
 
 
-def in_words(summary: Summary, plan: Plan, checks: Verification, picture: bool) -> str:
+def in_words(summary: Summary, plan: RowPlan, checks: Verification, picture: bool) -> str:
     """report.md"""
     pace = summary.pace
     rows = [

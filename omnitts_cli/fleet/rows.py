@@ -37,7 +37,7 @@ class RowError(Exception):
         self.message, self.code, self.id = message, code, id
 
 
-class Speaker(NamedTuple):
+class VoiceChoice(NamedTuple):
     """Who speaks: the command's voice, a voice by name or file, a clip, or a description."""
 
     kind: str = "default"  # default, voice, clip, design
@@ -50,7 +50,7 @@ class Row(NamedTuple):
 
     id: str
     text: str
-    speaker: Speaker = Speaker()
+    speaker: VoiceChoice = VoiceChoice()
     language: str | None = None
     style: str | None = None
     speed: float | None = None
@@ -62,7 +62,7 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rules:
+class RowRules:
     """How the fields of a row are read."""
 
     base: Path  # clips and voice files lie here or below
@@ -139,7 +139,7 @@ class Rules:
             raise ValueError(f"{name} {value!r:.60} is not {setting.kind.words}")
         return value
 
-    def _speaker(self, found: dict[str, Any]) -> Speaker:
+    def _speaker(self, found: dict[str, Any]) -> VoiceChoice:
         given = [name for name in ("voice", "ref_audio", "description") if found.get(name) is not None]
         if len(given) > 1:
             raise ValueError(f"the row has both {given[0]} and {given[1]}; leave one of them out")
@@ -147,17 +147,17 @@ class Rules:
         if transcript is not None and given != ["ref_audio"]:
             raise ValueError("ref_text needs ref_audio")
         if not given:
-            return Speaker()
+            return VoiceChoice()
         name = found[given[0]]
         if not isinstance(name, str) or not name or SURROGATE.search(name):
             raise ValueError(f"{given[0]} is not text")
         if given == ["description"]:
-            return Speaker("design", name)
+            return VoiceChoice("design", name)
         if given == ["voice"]:
-            return Speaker("voice", str(self._inside(name)) if name.endswith(VOICE_SUFFIX) else name)
+            return VoiceChoice("voice", str(self._inside(name)) if name.endswith(VOICE_SUFFIX) else name)
         if transcript is not None and not (isinstance(transcript, str) and transcript.strip()):
             raise ValueError("ref_text is empty or not text")
-        return Speaker("clip", str(self._inside(name)), transcript)
+        return VoiceChoice("clip", str(self._inside(name)), transcript)
 
     def _inside(self, name: str) -> Path:
         """A file below the folder of clips; a manifest may come from someone else."""

@@ -1,4 +1,4 @@
-"""Run: speaks the rows of a plan. Rows share the engine's slots; threads beside it read, encode and write.
+"""BatchRun: speaks the rows of a plan. Rows share the engine's slots; threads beside it read, encode and write.
 
 Longest rows go first, within windows of the manifest, so that batches are full, the end is short and memory bounded.
 The main thread commits finished rows in groups. After a kill, at most one group is spoken again.
@@ -18,8 +18,8 @@ import numpy as np
 
 from omnitts_cli.errors import DeviceError, OmniError, OutputError
 from omnitts_cli.fleet import disk
-from omnitts_cli.fleet.journal import FAILED, UNVERIFIED, Entry, Journal, Lookup
-from omnitts_cli.fleet.plan import BAD, Plan
+from omnitts_cli.fleet.journal import FAILED, UNVERIFIED, Entry, Lookup, RowJournal
+from omnitts_cli.fleet.plan import BAD, RowPlan
 from omnitts_cli.fleet.rows import RowError
 from omnitts_cli.fleet.runner import Runner
 from omnitts_cli.fleet.speaker import RowSpeaker
@@ -88,14 +88,14 @@ class Pace:
 Look = Callable[[Pace], None]
 
 
-class Run:
+class BatchRun:
     """One run over the rows of one model."""
 
     def __init__(
         self,
-        plan: Plan,
+        plan: RowPlan,
         store: Store,
-        journal: Journal,
+        journal: RowJournal,
         speaker: RowSpeaker,
         mask: np.ndarray,
         pace: Pace,
@@ -190,13 +190,13 @@ class Run:
         self.pace.mark()
 
 
-def commit(plan: Plan, store: Store, journal: Journal, group: Sequence[Made]) -> None:
+def commit(plan: RowPlan, store: Store, journal: RowJournal, group: Sequence[Made]) -> None:
     """A group of finished rows becomes part of the corpus."""
     store.place(group)
     journal.append([entry_of(plan, made) for made in group])
 
 
-def entry_of(plan: Plan, made: Made) -> Entry:
+def entry_of(plan: RowPlan, made: Made) -> Entry:
     details = json.dumps({"output": made.output, **made.details}, ensure_ascii=False, allow_nan=False).encode()
     return Entry(
         key=made.key,
@@ -211,7 +211,7 @@ def entry_of(plan: Plan, made: Made) -> Entry:
     )
 
 
-def in_order(plan: Plan, rows: np.ndarray) -> Iterator[int]:
+def in_order(plan: RowPlan, rows: np.ndarray) -> Iterator[int]:
     """Row indexes, the longest first within each window of the manifest."""
     for start in range(0, len(rows), WINDOW):
         window = rows[start : start + WINDOW]
@@ -232,7 +232,7 @@ class Pending:
 
 
 def pending(
-    plan: Plan,
+    plan: RowPlan,
     store: Store,
     lookup: Lookup,
     masks: Sequence[np.ndarray],
@@ -270,7 +270,7 @@ def pending(
                    int(np.isin(left, changed).sum()))  # fmt: skip
 
 
-def keys_of(plan: Plan, masks: Sequence[np.ndarray]) -> np.ndarray:
+def keys_of(plan: RowPlan, masks: Sequence[np.ndarray]) -> np.ndarray:
     """The keys of all rows, with their models."""
     table = np.array([*masks, (0, 0)], np.uint64)  # bad rows have model 0, also where no row has one
     return plan.rows["key"] ^ table[plan.rows["model"]]
@@ -282,9 +282,9 @@ def tries_of(lookup: Lookup, index: int) -> int:
 
 def copy_rows(
     key_of: Callable[[int], tuple[int, int]],
-    journal: Journal,
+    journal: RowJournal,
     pace: Pace,
-    plan: Plan,
+    plan: RowPlan,
     rows: np.ndarray,
     lookup: Lookup,
     store: Store,

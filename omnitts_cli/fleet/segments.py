@@ -19,7 +19,7 @@ from omnitts_cli import files
 from omnitts_cli.errors import OutputError
 from omnitts_cli.fleet import disk
 from omnitts_cli.fleet.bucket import Bucket, owner_of
-from omnitts_cli.fleet.journal import RECORD, SIZE, Entry, Journal, details_at, moved, packed, read
+from omnitts_cli.fleet.journal import RECORD, SIZE, Entry, RowJournal, details_at, moved, packed, read
 
 FOLDER = ".omnitts/journal"
 COUNT = 4  # bytes: the number of records, before them
@@ -104,7 +104,7 @@ class Mirror(Segments):
         super().__init__(bucket, run, f"main-{secrets.token_hex(4)}", late=late, token=token)
         self._work, self._list = work, work / "segments"
         self._lock = threading.Lock()
-        self._journal = Journal(work)
+        self._journal = RowJournal(work)
         try:
             known = files.read_text(self._list, files.LARGE).split() if self._list.exists() else []
             there = bucket.sizes(FOLDER)

@@ -16,8 +16,8 @@ from omnitts_cli.audio.pcm import silence
 from omnitts_cli.errors import Notice, OutputError
 from omnitts_cli.fleet.content import Keys, try_seed
 from omnitts_cli.fleet.journal import DONE, UNVERIFIED
-from omnitts_cli.fleet.part import Figures, Recipe, Writers, make
-from omnitts_cli.fleet.rows import Row, Speaker
+from omnitts_cli.fleet.part import SoundFigures, SoundRecipe, Writers, make
+from omnitts_cli.fleet.rows import Row, VoiceChoice
 from omnitts_cli.fleet.runner import OpenStreams
 from omnitts_cli.fleet.store import PARTS, Made
 from omnitts_cli.fleet.verify import TakeCheck, Verdict, Verifier
@@ -41,11 +41,11 @@ MOST_NOTICES = 20  # of one row
 
 
 @dataclass
-class Take:
+class RowTake:
     """One finished take of a row."""
 
     path: Path
-    figures: Figures
+    figures: SoundFigures
     seed: int
     number: int  # from 0
     seconds: float
@@ -63,7 +63,7 @@ class Take:
         return verdict.wer, len(verdict.reasons), self.guard_hits, self.number
 
 
-def voice_of(tts: TTS, speaker: Speaker, tell: Callable[[Notice], None], seed: int | None = None) -> Voice:
+def voice_of(tts: TTS, speaker: VoiceChoice, tell: Callable[[Notice], None], seed: int | None = None) -> Voice:
     """Opens the voice of a row or of a character."""
     if speaker.kind == "design":
         return tts.design(speaker.name, seed=seed)
@@ -81,7 +81,7 @@ class RowSpeaker:
         keys: Keys,
         text: TextIn,
         speech: Speech,
-        recipe: Recipe,
+        recipe: SoundRecipe,
         work: Path,
         *,
         tries: int = 1,
@@ -95,7 +95,7 @@ class RowSpeaker:
         self._keys, self._text, self._speech, self._recipe, self._writers = keys, text, speech, recipe, writers
         self._parts, self._tries, self._verifier = work / PARTS, tries if verifier else 1, verifier
         self._empty, self._codes, self._tell = empty, codes, tell
-        self._voices: OrderedDict[Speaker, Voice] = OrderedDict()
+        self._voices: OrderedDict[VoiceChoice, Voice] = OrderedDict()
         self._voice_lock = threading.Lock()
         self._run = secrets.token_hex(4)  # a process of a run that was killed may still hold a file
         model = tts.engine.model
@@ -108,7 +108,7 @@ class RowSpeaker:
             "dtype": model.precision,
         }
 
-    def voice(self, speaker: Speaker) -> Voice:
+    def voice(self, speaker: VoiceChoice) -> Voice:
         """The voice of a row. A clip is encoded once, however many rows it has."""
         speaker = self._keys.speaker(speaker)
         with self._voice_lock:
@@ -127,8 +127,8 @@ class RowSpeaker:
         made = Made(index, row.id, "", (0, 0), DONE, {}, text=row.text)
         if self._empty == "silence" and not has_speech(row.text):
             return self._finished(made, row, self._silence(index, seed), 1)
-        takes: list[Take] = []
-        best: Take | None = None
+        takes: list[RowTake] = []
+        best: RowTake | None = None
         try:
             for number in range(first_try, first_try + self._tries):
                 takes.append(self._take(index, row, try_seed(seed, number), number))
@@ -143,7 +143,7 @@ class RowSpeaker:
             made.state = UNVERIFIED
         return self._finished(made, row, best, first_try + len(takes))
 
-    def _take(self, index: int, row: Row, seed: int, number: int) -> Take:
+    def _take(self, index: int, row: Row, seed: int, number: int) -> RowTake:
         notices: list[Notice] = []
         stream = self._stream(row, seed, notices.append)
         path = self._parts / f"{self._run}-{index}-{number}"
@@ -155,7 +155,7 @@ class RowSpeaker:
         take.notices = tuple(dict.fromkeys(map(str, notices)))
         return take
 
-    def _written(self, stream: Stream, path: Path, row: Row, seed: int, number: int) -> Take:
+    def _written(self, stream: Stream, path: Path, row: Row, seed: int, number: int) -> RowTake:
         check = None
         if self._verifier is not None:
             check = self._verifier.take(
@@ -168,7 +168,7 @@ class RowSpeaker:
         figures = self._file(path, self._blocks(stream, check))
         account = stream.account
         codes = np.concatenate(account.codes) if account.codes else np.zeros((0, 0), np.int64)
-        return Take(
+        return RowTake(
             path, figures, seed, number, stream.seconds, len(codes), account.stopped, account.guard_hits, codes,
             verdict=check.verdict() if check else None,
         )  # fmt: skip
@@ -188,7 +188,7 @@ class RowSpeaker:
         self.streams.check()
         yield from block
 
-    def _file(self, path: Path, blocks: Iterator[np.ndarray]) -> Figures:
+    def _file(self, path: Path, blocks: Iterator[np.ndarray]) -> SoundFigures:
         """Makes the sound file of a row: a short one in another process, if there are some for it."""
         if self._writers is None:
             return make(path, self._recipe, blocks)
@@ -227,12 +227,12 @@ class RowSpeaker:
         asked = [float(found[1]) / (1000 if found[2] == "ms" else 1) for found in PAUSE.finditer(text)]
         return max([self._text.sentence_gap / 1000, self._text.paragraph_gap / 1000, *asked])
 
-    def _silence(self, index: int, seed: int) -> Take:
+    def _silence(self, index: int, seed: int) -> RowTake:
         path = self._parts / f"{self._run}-{index}-0"
         figures = make(path, self._recipe, [silence(SILENCE_S, self.tts.sample_rate)])
-        return Take(path, figures, seed, 0, SILENCE_S, 0, "end", 0, np.zeros((0, 0), np.int64))
+        return RowTake(path, figures, seed, 0, SILENCE_S, 0, "end", 0, np.zeros((0, 0), np.int64))
 
-    def _finished(self, made: Made, row: Row, take: Take, tries: int) -> Made:
+    def _finished(self, made: Made, row: Row, take: RowTake, tries: int) -> Made:
         figures = take.figures
         made.part, made.length, made.sha256, made.seconds = take.path, figures.length, figures.sha256, take.seconds
         made.codes = take.codes if self._codes else None
@@ -258,7 +258,7 @@ class RowSpeaker:
                 made.details |= {"code": "unverified", "message": ", ".join(take.verdict.reasons)}
         return made
 
-    def _voice_name(self, speaker: Speaker) -> str:
+    def _voice_name(self, speaker: VoiceChoice) -> str:
         found = self.voice(speaker)
         shown = {"clip": Path(speaker.name).name, "design": speaker.name}.get(speaker.kind)
         return shown or found.name or str(getattr(found.identity, "speaker", ""))

@@ -23,7 +23,7 @@ from omnitts_cli.fleet import disk
 from omnitts_cli.fleet.journal import FAILED, Lookup, found
 from omnitts_cli.fleet.listing import FOLDERS, Listing, files_in
 from omnitts_cli.fleet.names import numbered
-from omnitts_cli.fleet.plan import Plan
+from omnitts_cli.fleet.plan import RowPlan
 
 TAR_BLOCK = 512
 TAR_END = b"\0" * 1024
@@ -58,7 +58,7 @@ class Store(Protocol):
         """Moves the sound of a group to its place; when it returns, all of it is on the disk."""
         ...
 
-    def present(self, plan: Plan, lookup: Lookup, records: np.ndarray) -> np.ndarray:
+    def present(self, plan: RowPlan, lookup: Lookup, records: np.ndarray) -> np.ndarray:
         """Whether the sound of each record (an index into `lookup`, or -1) is there and has its length."""
         ...
 
@@ -108,7 +108,7 @@ class Files:
                 disk.put(self._out / codes_of(made.output), npy(made.codes))
             disk.rename(made.part, path)
 
-    def present(self, plan: Plan, lookup: Lookup, records: np.ndarray) -> np.ndarray:
+    def present(self, plan: RowPlan, lookup: Lookup, records: np.ndarray) -> np.ndarray:
         naming = plan.naming
         listing = self._listing or Listing(self._out, naming.suffix, flat=naming.flat, rows=plan.count)
         names, sizes = listing.found()
@@ -122,7 +122,7 @@ class Files:
         present[at] = good
         return present
 
-    def all_files(self, plan: Plan) -> Iterator[tuple[str, int]]:
+    def all_files(self, plan: RowPlan) -> Iterator[tuple[str, int]]:
         """Path below the output folder, and size, of every file that may be a row's."""
         return files_in(self._out, ("",) if plan.naming.flat else FOLDERS, plan.naming.suffix)
 
@@ -331,7 +331,7 @@ class Shards:
         self._file.close()
         self._file, self._number, self._full = None, self._number + 1, False
 
-    def present(self, plan: Plan, lookup: Lookup, records: np.ndarray) -> np.ndarray:
+    def present(self, plan: RowPlan, lookup: Lookup, records: np.ndarray) -> np.ndarray:
         at = np.flatnonzero(records >= 0)
         held = lookup.records[records[at]]
         sizes = self._sizes()

@@ -25,13 +25,13 @@ from omnitts_cli.errors import OutputError, UsageError
 from omnitts_cli.fleet import disk
 from omnitts_cli.fleet.bucket import Bucket, Owner, owner_of
 from omnitts_cli.fleet.disk import OURS, WORK
-from omnitts_cli.fleet.job import Job
-from omnitts_cli.fleet.journal import FAILED, Journal, Lookup, made_differently
+from omnitts_cli.fleet.job import BatchJob
+from omnitts_cli.fleet.journal import FAILED, Lookup, RowJournal, made_differently
 from omnitts_cli.fleet.listing import FOLDERS, Listing
 from omnitts_cli.fleet.manifest import Manifest
 from omnitts_cli.fleet.names import name_hash
 from omnitts_cli.fleet.objects import CLAIMS, ObjectFiles, ObjectShards
-from omnitts_cli.fleet.plan import Plan, beside
+from omnitts_cli.fleet.plan import RowPlan, beside
 from omnitts_cli.fleet.prune import prune_doubles
 from omnitts_cli.fleet.report import Summary
 from omnitts_cli.fleet.segments import FOLDER, Mirror, Segments, next_run
@@ -46,7 +46,7 @@ LOST = ("memory",)  # schemes of stores that end with the process
 MOST_FILES = 1000  # whose presence each worker checks
 
 
-class UrlJob(Job):
+class UrlJob(BatchJob):
     """Job, with a URL as its output."""
 
     @cached_property
@@ -132,7 +132,7 @@ class UrlJob(Job):
                 journal.append([lookup.entry(there[-1], shard=0, offset=0)])
 
     def store(
-        self, out: Path, work: Path, journal: Journal, lookup: Lookup | None, listing: Listing | None = None
+        self, out: Path, work: Path, journal: RowJournal, lookup: Lookup | None, listing: Listing | None = None
     ) -> Store:
         corpus, suffix = self.corpus, f".{self.corpus.format}"
         if corpus.to == "files":
@@ -144,7 +144,7 @@ class UrlJob(Job):
     def lists_early(self) -> bool:
         return False
 
-    def check_room(self, out: Path, plan: Plan, rows: np.ndarray) -> None:
+    def check_room(self, out: Path, plan: RowPlan, rows: np.ndarray) -> None:
         """The free space of a store is unknown. The local disk must hold one shard, as tar and as Parquet."""
         needed = 2 * self.corpus.shard_size if self.late else 0
         if needed > (free := disk.free_bytes(out)):
@@ -187,7 +187,7 @@ class UrlJob(Job):
     def token(self, work: Path) -> str:
         return str(owner_of(self.bucket).get("token"))
 
-    def sent(self, plan: Plan) -> Any:
+    def sent(self, plan: RowPlan) -> Any:
         """Uploads plan and manifest, for workers that do not see this machine's files."""
         source: Any = plan.manifest.source
         names = (plan.path.name, f"rows-{plan.manifest.digest[:24]}")
@@ -198,7 +198,7 @@ class UrlJob(Job):
         kind, (_, how) = source.__reduce__()
         return SentPlan(self.bucket, names, about, kind, how, (plan.rules, plan.keys, plan.naming), self._files(plan))
 
-    def _files(self, plan: Plan) -> list[str]:
+    def _files(self, plan: RowPlan) -> list[str]:
         """Some of the files that workers read: clips, voices and lexicons."""
         names = list(self.text.lexicon)
         with beside(plan.path, "voices").open("rb") as file:
@@ -212,7 +212,7 @@ class UrlJob(Job):
         with suppress(OSError):
             super().enter(folder)
 
-    def received(self, plan: SentPlan, work: Path) -> Plan:
+    def received(self, plan: SentPlan, work: Path) -> RowPlan:
         return plan.opened(work)
 
     def worker_folder(self, work: Path, name: str, token: str) -> Path:
@@ -270,7 +270,7 @@ class SentPlan:
     rest: tuple[Any, ...]
     files: list[str]  # that every machine must have
 
-    def opened(self, folder: Path) -> Plan:
+    def opened(self, folder: Path) -> RowPlan:
         """The plan, with copies of its files in this folder."""
         missing = next((name for name in self.files if not Path(name).exists()), None)
         if missing:
@@ -279,4 +279,4 @@ class SentPlan:
         plan, rows = (folder / name for name in self.names)
         for path in (plan, rows):
             self.bucket.fetch(f"{INPUTS}/{path.name}", path)
-        return Plan(plan, replace(self.manifest, source=self.kind(rows, self.how)), *self.rest)
+        return RowPlan(plan, replace(self.manifest, source=self.kind(rows, self.how)), *self.rest)

@@ -1,4 +1,4 @@
-"""Worker: an engine in a process of its own that speaks leases of rows, with its own journal.
+"""RayWorker: an engine in a process of its own that speaks leases of rows, with its own journal.
 
 Ray starts it, and starts it again when it dies. Sound goes from here to the output folder; a lease gets numbers back.
 """
@@ -21,9 +21,9 @@ import numpy as np
 from omnitts_cli.audio.outlet import make_folder
 from omnitts_cli.errors import DeviceError, Notice, OmniError, OutputError
 from omnitts_cli.fleet import disk
-from omnitts_cli.fleet.job import Job, Model, bits_of
+from omnitts_cli.fleet.job import BatchJob, PlannedModel, bits_of
 from omnitts_cli.fleet.journal import FAILED, UNVERIFIED
-from omnitts_cli.fleet.run import Pace, Run
+from omnitts_cli.fleet.run import BatchRun, Pace
 from omnitts_cli.fleet.store import PARTS, Made
 from omnitts_cli.speech.tts import load
 
@@ -35,10 +35,10 @@ DIED = 70  # exit status of a worker whose device has failed
 class Task:
     """What all workers of a run get."""
 
-    kind: type[Job]
+    kind: type[BatchJob]
     job: dict[str, Any]  # its fields
     plan: Any  # what Job.sent gives
-    model: Model
+    model: PlannedModel
     out: Path
     work: Path
     folder: Path  # where the command was given: paths in options begin there
@@ -101,10 +101,10 @@ def under_way(path: Path) -> list[int]:
     return [int(cell) - 1 for cell in cells if cell]
 
 
-class LeasedRun(Run):
+class LeasedRun(BatchRun):
     """A run whose rows come from leases. It commits only while the folder still belongs to its run."""
 
-    worker: Worker
+    worker: RayWorker
     lock: threading.Lock
 
     def _commit(self) -> None:
@@ -117,7 +117,7 @@ class LeasedRun(Run):
             self.worker.committed(group)
 
 
-class Worker:
+class RayWorker:
     """Opens an engine, and speaks leases until its process ends. The methods may be called from several threads."""
 
     def __init__(self, task: Task, number: int) -> None:

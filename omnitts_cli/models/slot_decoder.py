@@ -283,7 +283,7 @@ class _Opening:
 
 
 @dataclass(frozen=True)
-class _Layer:
+class _SlotLayer:
     qkv: Product
     out: Product
     gate_up: Product
@@ -347,7 +347,7 @@ class _Layout:
     """The decoder's weights, rearranged as operands of products."""
 
     opening: _Opening | None
-    layers: Sequence[_Layer]
+    layers: Sequence[_SlotLayer]
     leaving: Product  # the transformer's output; with stretches, folded into the first one
     stretches: Sequence[_Stretch]
     widen: Product
@@ -431,14 +431,14 @@ def _leaving(transformer: WindowedTransformer) -> tuple[Tensor, Tensor]:
     return transformer.out.weight.double() * norm, transformer.out.bias.double()
 
 
-def _layer(make: _Maker, layer: WindowedLayer) -> _Layer:
+def _layer(make: _Maker, layer: WindowedLayer) -> _SlotLayer:
     def normed(weight: Tensor, norm: Tensor, activation: str = "") -> Product:
         return make(weight.float() * norm.float(), eps=layer.eps, activation=activation)
 
     def scaled(weight: Tensor, scale: Tensor) -> Product:
         return make(weight.float() * scale.float()[:, None])
 
-    return _Layer(
+    return _SlotLayer(
         qkv=normed(layer.attention.qkv.weight, layer.attention_norm),
         out=scaled(layer.attention.out.weight, layer.attention_scale),
         gate_up=normed(layer.gate_up.weight, layer.mlp_norm, "swiglu"),

@@ -11,13 +11,13 @@ from starlette.routing import BaseRoute, Match, Route, Router, WebSocketRoute
 
 from omnitts_cli.errors import OmniError
 from omnitts_cli.server import catalogue, elevenlabs, openapi, uploads
-from omnitts_cli.server.batch import Batch
+from omnitts_cli.server.batch import BatchEndpoint
 from omnitts_cli.server.body import Gone, Receive, Scope, Send
 from omnitts_cli.server.catalogue import json_answer
-from omnitts_cli.server.live import Live
+from omnitts_cli.server.live import LiveEndpoint
 from omnitts_cli.server.problems import Problem, answer
-from omnitts_cli.server.speech import Speech
-from omnitts_cli.server.state import State
+from omnitts_cli.server.speech import SpeechEndpoint
+from omnitts_cli.server.state import ServerState
 
 
 class Json:
@@ -37,7 +37,7 @@ class Json:
 class App:
     """The ASGI application of a server."""
 
-    def __init__(self, state: State, more: list[BaseRoute] | None = None) -> None:
+    def __init__(self, state: ServerState, more: list[BaseRoute] | None = None) -> None:
         self.state = state
         self._router = Router([*routes(state), *(more or [])], redirect_slashes=False)
 
@@ -103,13 +103,13 @@ def close(scope: Scope) -> bool:
     return transport is not None
 
 
-def routes(state: State) -> list[BaseRoute]:
+def routes(state: ServerState) -> list[BaseRoute]:
     """The endpoints."""
     found: list[BaseRoute] = [
-        Route("/v1/audio/speech", Speech(state), methods=["POST"]),
-        Route("/v1/audio/speech/batch", Batch(state), methods=["POST"]),
-        WebSocketRoute("/v1/audio/speech/stream", Live(state)),
-        Route("/v1/models", Json(catalogue.Models(state)), methods=["GET"]),
+        Route("/v1/audio/speech", SpeechEndpoint(state), methods=["POST"]),
+        Route("/v1/audio/speech/batch", BatchEndpoint(state), methods=["POST"]),
+        WebSocketRoute("/v1/audio/speech/stream", LiveEndpoint(state)),
+        Route("/v1/models", Json(catalogue.ModelsEndpoint(state)), methods=["GET"]),
         Route("/v1/models/{name:path}", Json(catalogue.OneModel(state)), methods=["GET"]),
         Route("/v1/audio/voices", Json(catalogue.Voices(state)), methods=["GET"]),
         Route("/v1/audio/voices", uploads.Post(state), methods=["POST"]),
@@ -117,12 +117,14 @@ def routes(state: State) -> list[BaseRoute]:
         Route("/v1/text-to-speech/{voice}", elevenlabs.TextToSpeech(state), methods=["POST"]),
         Route("/v1/text-to-speech/{voice}/stream", elevenlabs.TextToSpeech(state, streamed=True), methods=["POST"]),
         Route("/v1/voices", Json(elevenlabs.ListVoices(state)), methods=["GET"]),
-        Route("/openapi.json", Json(openapi.Document(state.options.web, state.options.metrics)), methods=["GET"]),
+        Route(
+            "/openapi.json", Json(openapi.OpenAPIEndpoint(state.options.web, state.options.metrics)), methods=["GET"]
+        ),
         Route("/health", catalogue.Health(state), methods=["GET"]),
-        Route("/ready", catalogue.Ready(state), methods=["GET"]),
+        Route("/ready", catalogue.ReadyEndpoint(state), methods=["GET"]),
     ]
     if state.options.web:
-        found.append(Route("/", catalogue.Page(), methods=["GET"]))
+        found.append(Route("/", catalogue.PageEndpoint(), methods=["GET"]))
     if state.options.metrics:
         found.append(Route("/metrics", catalogue.Prometheus(state), methods=["GET"]))
     return found

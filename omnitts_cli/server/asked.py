@@ -26,7 +26,7 @@ MAPPED = [one for one in FIELDS if one.use == "mapped"]
 
 
 @dataclass(frozen=True)
-class Clip:
+class RequestedClip:
     """The clip to clone: a data URL, base64, or an https URL; and its transcript."""
 
     source: str
@@ -42,7 +42,7 @@ class Asked:
     voice: str | None = None
     form: str = "mp3"
     task: str | None = None  # named, cloned or designed
-    clip: Clip | None = None
+    clip: RequestedClip | None = None
     vector: np.ndarray | None = None  # a voice as its values
     whole: bool = False  # answer when everything is made
     sse: bool = False
@@ -67,7 +67,7 @@ class Asked:
 
 def asked_of(values: Mapping[str, Any], most_chars: int, *, live: bool = False) -> Asked:
     """The request in a JSON object. With `live` its text arrives later."""
-    reader = Reader(values)
+    reader = FieldReader(values)
     text = "" if live else reader.text(most_chars)
     stream, events = reader.take("stream"), reader.word("stream_format")
     form = reader.word("response_format") or "mp3"
@@ -117,7 +117,7 @@ def checked(asked: Asked, stream: bool) -> Asked:
     return asked
 
 
-class Reader:
+class FieldReader:
     """Takes fields out of a JSON object, checked and mapped, and remembers which. An empty string or null is absent."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
@@ -208,11 +208,11 @@ class Reader:
         except OmniError as error:
             raise invalid(self.sent.get("language", "language"), error.message, error.hint) from None
 
-    def clip(self) -> Clip | None:
+    def clip(self) -> RequestedClip | None:
         """The clip to clone."""
         source, text, only = self.take("ref_audio"), self.take("ref_text"), bool(self.take("x_vector_only_mode"))
         if source is not None:
-            return Clip(source, None if only or not (text or "").strip() else text)
+            return RequestedClip(source, None if only or not (text or "").strip() else text)
         if (text is not None or only) and "speaker_embedding" not in self._values:
             raise invalid("ref_audio", "ref_text and x_vector_only_mode need ref_audio")
         return None

@@ -13,7 +13,7 @@ from omnitts_cli.server.catalogue import json_answer
 from omnitts_cli.server.problems import Problem, described, invalid
 from omnitts_cli.server.speak import begin, check, watched
 from omnitts_cli.server.speech import reason, report, stream_of, times, usage
-from omnitts_cli.server.state import State
+from omnitts_cli.server.state import ServerState
 from omnitts_cli.server.whole import made
 
 MOST_ITEMS = 32
@@ -21,10 +21,10 @@ LARGEST_ANSWER = 64 << 20
 
 
 @dataclass
-class Batch:
+class BatchEndpoint:
     """The endpoint."""
 
-    state: State
+    state: ServerState
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers when all items are done."""

@@ -12,10 +12,10 @@ from urllib.parse import parse_qs
 
 from omnitts_cli.server.body import Receive, Scope, Send
 from omnitts_cli.server.models import OPENAI as OPENAI_MODELS
-from omnitts_cli.server.models import Model
+from omnitts_cli.server.models import ServedModel
 from omnitts_cli.server.page import page
 from omnitts_cli.server.problems import unknown
-from omnitts_cli.server.state import State
+from omnitts_cli.server.state import ServerState
 from omnitts_cli.server.voices import OPENAI, alias
 from omnitts_cli.speech import voice_files
 from omnitts_cli.text.language import LANGUAGES
@@ -31,7 +31,7 @@ def json_answer(values: Any, status: int = 200) -> tuple[dict[str, Any], bytes]:
     return {"type": "http.response.start", "status": status, "headers": headers}, body
 
 
-def model_entry(model: Model) -> dict[str, Any]:
+def model_entry(model: ServedModel) -> dict[str, Any]:
     """One model in OpenAI's list, and more about it."""
     entry: dict[str, Any] = {"id": model.name, "object": "model", "created": BEGAN, "owned_by": "omnitts"}
     entry["tasks"] = [task for kind, task in TASKS.items() if kind in (model.kinds or ())]
@@ -53,10 +53,10 @@ def model_entry(model: Model) -> dict[str, Any]:
 
 
 @dataclass
-class Models:
+class ModelsEndpoint:
     """GET /v1/models"""
 
-    state: State
+    state: ServerState
 
     async def __call__(self, scope: Scope, receive: Receive) -> dict[str, Any]:
         """OpenAI's list; the aliases come last."""
@@ -74,11 +74,11 @@ class Models:
 class OneModel:
     """GET /v1/models/NAME; a name may contain slashes."""
 
-    state: State
+    state: ServerState
 
     async def __call__(self, scope: Scope, receive: Receive) -> dict[str, Any]:
         """Its entry of the list."""
-        name, entries = scope["path_params"]["name"], Models(self.state).entries()
+        name, entries = scope["path_params"]["name"], ModelsEndpoint(self.state).entries()
         found = next((entry for entry in entries if entry["id"] == name), None)
         if found is None:
             raise unknown(404, "model", name, [entry["id"] for entry in entries])
@@ -89,7 +89,7 @@ class OneModel:
 class Voices:
     """GET /v1/audio/voices"""
 
-    state: State
+    state: ServerState
 
     async def __call__(self, scope: Scope, receive: Receive) -> dict[str, Any]:
         """The voices of the loaded models, the saved ones, and OpenAI's names."""
@@ -130,7 +130,7 @@ def legacy(scope: Scope) -> bool:
     return parse_qs(scope["query_string"]).get(b"legacy", [b""])[-1].lower() in (b"true", b"1")
 
 
-def uploaded_entry(state: State, name: str) -> dict[str, Any]:
+def uploaded_entry(state: ServerState, name: str) -> dict[str, Any]:
     """A saved voice with the fields of vLLM-Omni."""
     path = voice_files.folder() / f"{name}{voice_files.SUFFIX}"
     entry: dict[str, Any] = {"name": name, "mime_type": "application/octet-stream"}
@@ -167,7 +167,7 @@ async def plain(send: Send, status: int, text: bytes, media: bytes = b"text/plai
 class Health:
     """GET /health: 503 when an engine's thread is dead or stuck."""
 
-    state: State
+    state: ServerState
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers without detail."""
@@ -176,10 +176,10 @@ class Health:
 
 
 @dataclass
-class Ready:
+class ReadyEndpoint:
     """GET /ready: 503 before the models of the start are warm, while draining, and when an engine has failed."""
 
-    state: State
+    state: ServerState
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers without detail."""
@@ -187,7 +187,7 @@ class Ready:
         await plain(send, 200 if ready else 503, b"ready\n" if ready else b"not ready\n")
 
 
-class Page:
+class PageEndpoint:
     """GET /: the page."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -203,7 +203,7 @@ class Page:
 class Prometheus:
     """GET /metrics"""
 
-    state: State
+    state: ServerState
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The text format."""

@@ -11,14 +11,14 @@ from urllib.parse import parse_qs
 
 from omnitts_cli.server.body import Receive, Scope, Send, read_json
 from omnitts_cli.server.catalogue import Voices
-from omnitts_cli.server.speech import Speech
-from omnitts_cli.server.state import State
+from omnitts_cli.server.speech import SpeechEndpoint
+from omnitts_cli.server.state import ServerState
 
 FORMAT = "mp3_44100_128"  # the default there
 
 
 @dataclass
-class TextToSpeech(Speech):
+class TextToSpeech(SpeechEndpoint):
     """POST /v1/text-to-speech/VOICE, and with /stream the sound as it is made."""
 
     streamed: bool = False
@@ -37,7 +37,7 @@ class TextToSpeech(Speech):
 class ListVoices:
     """GET /v1/voices"""
 
-    state: State
+    state: ServerState
 
     async def __call__(self, scope: Scope, receive: Receive) -> dict[str, Any]:
         """The voices of the loaded models and the saved ones."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from omnitts_cli.server.problems import invalid, shown
-from omnitts_cli.settings.setting import SWITCH, Kind, fields_of, number, one_of, whole
+from omnitts_cli.settings.setting import SWITCH, ValueKind, fields_of, number, one_of, whole
 from omnitts_cli.settings.table import Speech, TextIn
 
 Use = Literal["used", "mapped", "ignored", "refused"]
@@ -31,14 +31,14 @@ OUTPUT_FORMAT = re.compile(r"(mp3|pcm|wav|opus|flac)_(\d{4,6})(?:_\d{1,4})?")
 DECIBELS = 20.0  # of a factor of ten
 
 
-def words_of(most: int) -> Kind:
+def words_of(most: int) -> ValueKind:
     """A string."""
     accepts: Callable[[Any], bool] = lambda value: isinstance(value, str) and len(value) <= most  # noqa: E731
-    return Kind(f"a string of at most {most:,} characters", str, accepts,
-                schema={"type": "string", "maxLength": most})  # fmt: skip
+    return ValueKind(f"a string of at most {most:,} characters", str, accepts,
+                     schema={"type": "string", "maxLength": most})  # fmt: skip
 
 
-def word(*known: str) -> Kind:
+def word(*known: str) -> ValueKind:
     """One of several words, in any case."""
     exact = one_of(*known)
     return replace(exact, choices=(), accepts=lambda value: isinstance(value, str) and value.lower() in exact.choices)
@@ -74,42 +74,43 @@ def is_task(value: Any) -> bool:
 
 
 NAME, WORDS = words_of(LONGEST_NAME), words_of(LONGEST_WORDS)
-OBJECT = Kind("an object", str, lambda value: isinstance(value, dict), schema={"type": "object"})
-LIST = Kind(f"a list of at most {MOST_ITEMS} items", str, lambda v: isinstance(v, list) and len(v) <= MOST_ITEMS,
-            schema={"type": "array", "items": {}, "maxItems": MOST_ITEMS})  # fmt: skip
-VOICE = Kind(
+OBJECT = ValueKind("an object", str, lambda value: isinstance(value, dict), schema={"type": "object"})
+LIST = ValueKind(f"a list of at most {MOST_ITEMS} items", str, lambda v: isinstance(v, list) and len(v) <= MOST_ITEMS,
+                 schema={"type": "array", "items": {}, "maxItems": MOST_ITEMS})  # fmt: skip
+VOICE = ValueKind(
     f'a name of at most {LONGEST_NAME} characters, or {{"id": name}}',
     str,
     is_voice,
     schema={"anyOf": [NAME.schema, {"type": "object", "properties": {"id": NAME.schema}, "required": ["id"]}]},
 )
-VECTOR = Kind(
+VECTOR = ValueKind(
     f"a list of 1 to {LARGEST_VECTOR} finite numbers",
     str,
     is_vector,
     schema={"type": "array", "items": {"type": "number"}, "minItems": 1, "maxItems": LARGEST_VECTOR},
 )
 COUNT, SECONDS = whole(0, MOST_TOKENS), number(0, 1e6)
-SEED = Kind(f"a whole number from 0 to {2**63 - 1}, or -1 for any", int, lambda v: type(v) is int and -1 <= v < 2**63,
-            schema={"type": "integer", "minimum": -1, "maximum": 2**63 - 1})  # fmt: skip
-STRING = Kind("a string", str, lambda value: isinstance(value, str), schema={"type": "string"})
-ANYTHING = Kind("anything", str, lambda value: True)
-TASK = Kind("one of CustomVoice, Base, VoiceDesign", str, is_task,
-            schema={"type": "string", "enum": ["CustomVoice", "Base", "VoiceDesign"]})  # fmt: skip
-WORD_LIST = Kind(LEXICON, str, is_lexicon, schema={
+SEED = ValueKind(f"a whole number from 0 to {2**63 - 1}, or -1 for any", int,
+                 lambda v: type(v) is int and -1 <= v < 2**63,
+                 schema={"type": "integer", "minimum": -1, "maximum": 2**63 - 1})  # fmt: skip
+STRING = ValueKind("a string", str, lambda value: isinstance(value, str), schema={"type": "string"})
+ANYTHING = ValueKind("anything", str, lambda value: True)
+TASK = ValueKind("one of CustomVoice, Base, VoiceDesign", str, is_task,
+                 schema={"type": "string", "enum": ["CustomVoice", "Base", "VoiceDesign"]})  # fmt: skip
+WORD_LIST = ValueKind(LEXICON, str, is_lexicon, schema={
     "type": "object", "additionalProperties": {"type": "string", "maxLength": LONGEST_FORM},
 })  # fmt: skip
 OURS = {f.name: f.setting.kind for group in (TextIn, Speech) for f in fields_of(group)}
 
 
 @dataclass(frozen=True)
-class Field:
+class RequestField:
     """A field. `of` has the letters of the servers that know it; none: it is ours."""
 
     name: str
     of: str
     use: Use
-    kind: Kind
+    kind: ValueKind
     note: str = ""
     to: Callable[[Any], dict[str, Any]] | None = None  # of a mapped one: the fields that it stands for
     voice: bool = False  # it selects the voice
@@ -187,87 +188,89 @@ MAPPED: Use = "mapped"
 IGNORED: Use = "ignored"
 REFUSED: Use = "refused"
 
-FIELDS: tuple[Field, ...] = (
-    Field("input", "OVSK", USED, STRING, "the text"),
-    Field("model", "OVSK", USED, NAME, "as in `GET /v1/models`"),
-    Field("voice", "OVSK", USED, VOICE, "`default`: the server's choice; a clip takes precedence", voice=True),
-    Field("response_format", "OVSK", USED, word(*FORMATS), f"{', '.join(FORMATS)}; default {FORMATS[0]}"),
-    Field("speed", "OVSK", USED, number(SLOWEST, FASTEST), f"{SLOWEST:g} to {FASTEST:g}"),
-    Field("instructions", "OVS", USED, words_of(LONGEST_STYLE), "ignored by voices without styles"),
-    Field("stream_format", "OVS", USED, word("audio", "sse"), "`audio` or `sse`"),
-    Field("stream", "VSK", USED, SWITCH, "true: events, unless `stream_format` is `audio`"),
-    Field("task_type", "VS", USED, TASK,
-          "`CustomVoice`, `Base` (a clone) or `VoiceDesign`", voice=True),
-    Field("language", "VS", USED, NAME, "a code, a name, `auto` or `detect`"),
-    Field("ref_audio", "VS", USED, words_of(LARGEST_CLIP), "the clip to clone", voice=True),
-    Field("ref_text", "VS", USED, WORDS, "its transcript", voice=True),
-    Field("x_vector_only_mode", "VS", USED, SWITCH, "true: without `ref_text`", voice=True),
-    Field("speaker_embedding", "V", USED, VECTOR, "instead of `ref_audio`", voice=True),
-    Field("max_new_tokens", "VS", USED, whole(1, MOST_TOKENS),
-          "limit for each sentence; a value that is too high is reduced"),
-    Field("seed", "VSE", USED, SEED, "-1: random"),
-    Field("non_streaming_mode", "V", USED, SWITCH, "true: `text_mode` whole, false: streamed"),
-    Field("sample_rate", "V", USED, whole(8000, 192_000)),
-    Field("temperature", "S", USED, OURS["temperature"]),
-    Field("top_k", "S", USED, OURS["top_k"]),
-    Field("top_p", "S", USED, OURS["top_p"]),
-    Field("repetition_penalty", "S", USED, OURS["repetition_penalty"]),
-    Field("stream_audio", "VS", USED, SWITCH, "WebSocket only"),
-    Field("items", "VS", USED, LIST, "batch only"),
-    Field("speaker", "VS", MAPPED, VOICE, "`voice`", same("voice"), voice=True),
-    Field("word_timestamps", "V", MAPPED, SWITCH, "`timestamps`: `word`",
-          lambda on: {"timestamps": "word" if on else None}),
-    Field("references", "S", MAPPED, LIST, "`ref_audio`, `ref_text`; a list of one", of_references, voice=True),
-    Field("lang_code", "K", MAPPED, NAME, "`language`", of_language),
-    Field("volume_multiplier", "K", MAPPED, number(0.001, 100), "`volume`, in dB", of_volume),
-    Field("normalization_options", "K", MAPPED, OBJECT, "`normalize`, from its key of that name", of_options),
-    Field("ssml", "K", MAPPED, SWITCH, "`input_format`: `ssml`", lambda on: {"input_format": "ssml" if on else None}),
-    Field("voice_aliases", "K", MAPPED, OBJECT, "`voice`, `speed`", voice=True),
-    Field("text", "E", MAPPED, STRING, "`input`", same("input")),
-    Field("voice_id", "E", MAPPED, VOICE, "`voice`", same("voice"), voice=True),
-    Field("model_id", "E", MAPPED, NAME, "`model`", same("model")),
-    Field("language_code", "E", MAPPED, NAME, "`language`", same("language")),
-    Field("voice_settings", "E", MAPPED, OBJECT, "`speed`, from its key of that name", of_settings),
-    Field("output_format", "E", MAPPED, NAME, "`response_format`, `sample_rate`", of_output_format),
-    Field("apply_text_normalization", "E", MAPPED, word("auto", "on", "off"), "`normalize`",
-          lambda way: {"normalize": {"on": True, "off": False}.get(way.lower())}),
-    Field("initial_codec_chunk_frames", "VS", IGNORED, COUNT),
-    Field("split_granularity", "VS", IGNORED, NAME),
-    Field("extra_params", "V", IGNORED, OBJECT),
-    Field("duration_seconds", "V", IGNORED, SECONDS),
-    Field("ambient_sound", "V", IGNORED, WORDS),
-    Field("stage_params", "S", IGNORED, OBJECT),
-    Field("token_count", "S", IGNORED, COUNT),
-    Field("duration_tokens", "S", IGNORED, COUNT),
-    Field("download_format", "K", IGNORED, NAME),
-    Field("return_download_link", "K", IGNORED, SWITCH),
-    Field("return_timing", "K", IGNORED, SWITCH),
-    Field("previous_text", "E", IGNORED, words_of(LARGEST_CLIP)),
-    Field("next_text", "E", IGNORED, words_of(LARGEST_CLIP)),
-    Field("previous_request_ids", "E", IGNORED, LIST),
-    Field("next_request_ids", "E", IGNORED, LIST),
-    Field("pronunciation_dictionary_locators", "E", IGNORED, LIST),
-    Field("apply_language_text_normalization", "E", IGNORED, SWITCH),
-    Field("enable_logging", "E", IGNORED, SWITCH),
-    Field("optimize_streaming_latency", "E", IGNORED, whole(0, 4)),
-    Field("ref_audio_2", "V", REFUSED, ANYTHING, "a second voice", voice=True),
-    Field("speakers", "V", REFUSED, ANYTHING, "give `voice`", voice=True, harmless=([], {})),
-    Field("reference_audio", "V", REFUSED, ANYTHING, "give `ref_audio`", voice=True),
-    Field("voice_prompt", "V", REFUSED, ANYTHING, "give `ref_audio`", voice=True),
-    Field("speaker_audio", "V", REFUSED, ANYTHING, "give `ref_audio`", voice=True),
-    Field("allow_voice_tags", "K", REFUSED, SWITCH, "where the text has tags", voice=True, harmless=(False, True)),
-    Field("use_pvc_as_ivc", "E", REFUSED, SWITCH, "another version of the voice", voice=True, harmless=(False,)),
-    Field("timestamps", "", USED, word("sentence", "word", "none"),
-          "`sentence`, `word` or `none`; in events, WebSocket and batch"),
-    Field("ignore_eos", "", USED, SWITCH, "with `max_new_tokens`: exactly that length"),
-    Field("lexicon", "", USED, WORD_LIST, "an object of words and their spoken forms"),
-    *(Field(name, "", USED, OURS[name], "as the option") for name in (
+FIELDS: tuple[RequestField, ...] = (
+    RequestField("input", "OVSK", USED, STRING, "the text"),
+    RequestField("model", "OVSK", USED, NAME, "as in `GET /v1/models`"),
+    RequestField("voice", "OVSK", USED, VOICE, "`default`: the server's choice; a clip takes precedence", voice=True),
+    RequestField("response_format", "OVSK", USED, word(*FORMATS), f"{', '.join(FORMATS)}; default {FORMATS[0]}"),
+    RequestField("speed", "OVSK", USED, number(SLOWEST, FASTEST), f"{SLOWEST:g} to {FASTEST:g}"),
+    RequestField("instructions", "OVS", USED, words_of(LONGEST_STYLE), "ignored by voices without styles"),
+    RequestField("stream_format", "OVS", USED, word("audio", "sse"), "`audio` or `sse`"),
+    RequestField("stream", "VSK", USED, SWITCH, "true: events, unless `stream_format` is `audio`"),
+    RequestField("task_type", "VS", USED, TASK,
+                 "`CustomVoice`, `Base` (a clone) or `VoiceDesign`", voice=True),
+    RequestField("language", "VS", USED, NAME, "a code, a name, `auto` or `detect`"),
+    RequestField("ref_audio", "VS", USED, words_of(LARGEST_CLIP), "the clip to clone", voice=True),
+    RequestField("ref_text", "VS", USED, WORDS, "its transcript", voice=True),
+    RequestField("x_vector_only_mode", "VS", USED, SWITCH, "true: without `ref_text`", voice=True),
+    RequestField("speaker_embedding", "V", USED, VECTOR, "instead of `ref_audio`", voice=True),
+    RequestField("max_new_tokens", "VS", USED, whole(1, MOST_TOKENS),
+                 "limit for each sentence; a value that is too high is reduced"),
+    RequestField("seed", "VSE", USED, SEED, "-1: random"),
+    RequestField("non_streaming_mode", "V", USED, SWITCH, "true: `text_mode` whole, false: streamed"),
+    RequestField("sample_rate", "V", USED, whole(8000, 192_000)),
+    RequestField("temperature", "S", USED, OURS["temperature"]),
+    RequestField("top_k", "S", USED, OURS["top_k"]),
+    RequestField("top_p", "S", USED, OURS["top_p"]),
+    RequestField("repetition_penalty", "S", USED, OURS["repetition_penalty"]),
+    RequestField("stream_audio", "VS", USED, SWITCH, "WebSocket only"),
+    RequestField("items", "VS", USED, LIST, "batch only"),
+    RequestField("speaker", "VS", MAPPED, VOICE, "`voice`", same("voice"), voice=True),
+    RequestField("word_timestamps", "V", MAPPED, SWITCH, "`timestamps`: `word`",
+                 lambda on: {"timestamps": "word" if on else None}),
+    RequestField("references", "S", MAPPED, LIST, "`ref_audio`, `ref_text`; a list of one", of_references, voice=True),
+    RequestField("lang_code", "K", MAPPED, NAME, "`language`", of_language),
+    RequestField("volume_multiplier", "K", MAPPED, number(0.001, 100), "`volume`, in dB", of_volume),
+    RequestField("normalization_options", "K", MAPPED, OBJECT, "`normalize`, from its key of that name", of_options),
+    RequestField("ssml", "K", MAPPED, SWITCH, "`input_format`: `ssml`",
+                 lambda on: {"input_format": "ssml" if on else None}),
+    RequestField("voice_aliases", "K", MAPPED, OBJECT, "`voice`, `speed`", voice=True),
+    RequestField("text", "E", MAPPED, STRING, "`input`", same("input")),
+    RequestField("voice_id", "E", MAPPED, VOICE, "`voice`", same("voice"), voice=True),
+    RequestField("model_id", "E", MAPPED, NAME, "`model`", same("model")),
+    RequestField("language_code", "E", MAPPED, NAME, "`language`", same("language")),
+    RequestField("voice_settings", "E", MAPPED, OBJECT, "`speed`, from its key of that name", of_settings),
+    RequestField("output_format", "E", MAPPED, NAME, "`response_format`, `sample_rate`", of_output_format),
+    RequestField("apply_text_normalization", "E", MAPPED, word("auto", "on", "off"), "`normalize`",
+                 lambda way: {"normalize": {"on": True, "off": False}.get(way.lower())}),
+    RequestField("initial_codec_chunk_frames", "VS", IGNORED, COUNT),
+    RequestField("split_granularity", "VS", IGNORED, NAME),
+    RequestField("extra_params", "V", IGNORED, OBJECT),
+    RequestField("duration_seconds", "V", IGNORED, SECONDS),
+    RequestField("ambient_sound", "V", IGNORED, WORDS),
+    RequestField("stage_params", "S", IGNORED, OBJECT),
+    RequestField("token_count", "S", IGNORED, COUNT),
+    RequestField("duration_tokens", "S", IGNORED, COUNT),
+    RequestField("download_format", "K", IGNORED, NAME),
+    RequestField("return_download_link", "K", IGNORED, SWITCH),
+    RequestField("return_timing", "K", IGNORED, SWITCH),
+    RequestField("previous_text", "E", IGNORED, words_of(LARGEST_CLIP)),
+    RequestField("next_text", "E", IGNORED, words_of(LARGEST_CLIP)),
+    RequestField("previous_request_ids", "E", IGNORED, LIST),
+    RequestField("next_request_ids", "E", IGNORED, LIST),
+    RequestField("pronunciation_dictionary_locators", "E", IGNORED, LIST),
+    RequestField("apply_language_text_normalization", "E", IGNORED, SWITCH),
+    RequestField("enable_logging", "E", IGNORED, SWITCH),
+    RequestField("optimize_streaming_latency", "E", IGNORED, whole(0, 4)),
+    RequestField("ref_audio_2", "V", REFUSED, ANYTHING, "a second voice", voice=True),
+    RequestField("speakers", "V", REFUSED, ANYTHING, "give `voice`", voice=True, harmless=([], {})),
+    RequestField("reference_audio", "V", REFUSED, ANYTHING, "give `ref_audio`", voice=True),
+    RequestField("voice_prompt", "V", REFUSED, ANYTHING, "give `ref_audio`", voice=True),
+    RequestField("speaker_audio", "V", REFUSED, ANYTHING, "give `ref_audio`", voice=True),
+    RequestField("allow_voice_tags", "K", REFUSED, SWITCH, "where the text has tags", voice=True,
+                 harmless=(False, True)),
+    RequestField("use_pvc_as_ivc", "E", REFUSED, SWITCH, "another version of the voice", voice=True, harmless=(False,)),
+    RequestField("timestamps", "", USED, word("sentence", "word", "none"),
+                 "`sentence`, `word` or `none`; in events, WebSocket and batch"),
+    RequestField("ignore_eos", "", USED, SWITCH, "with `max_new_tokens`: exactly that length"),
+    RequestField("lexicon", "", USED, WORD_LIST, "an object of words and their spoken forms"),
+    *(RequestField(name, "", USED, OURS[name], "as the option") for name in (
         "loudness", "volume", "split", "normalize", "unreadable", "sentence_gap", "paragraph_gap", "input_format",
         "retries", "text_mode", "safe")),
-    Field("prepared", "", USED, SWITCH, "sent by `--via`"),
-    Field("urgent", "", USED, SWITCH, "sent by `--via`"),
+    RequestField("prepared", "", USED, SWITCH, "sent by `--via`"),
+    RequestField("urgent", "", USED, SWITCH, "sent by `--via`"),
 )  # fmt: skip
-TABLE: Mapping[str, Field] = {field.name: field for field in FIELDS}
+TABLE: Mapping[str, RequestField] = {field.name: field for field in FIELDS}
 
 
 def table() -> str:

@@ -23,7 +23,7 @@ from omnitts_cli.server.guard import SUBPROTOCOL
 from omnitts_cli.server.problems import Problem, answer, described, invalid
 from omnitts_cli.server.speak import READERS, SHORT_CHARS, begin, check, chunks, note_first_sound
 from omnitts_cli.server.speech import encoder, facts, report
-from omnitts_cli.server.state import Call, State
+from omnitts_cli.server.state import ServerState, SpeechCall
 from omnitts_cli.text.clean import Cleaner
 
 MOST_WAITING = 4
@@ -34,7 +34,7 @@ END, FLUSH = object(), object()
 
 
 @dataclass(eq=False)
-class Utterance:
+class LiveUtterance:
     """One utterance, and the text of it that has arrived."""
 
     index: int
@@ -47,7 +47,7 @@ class Utterance:
     ended: bool = False
     cancelled: bool = False
     stream: Any = None
-    call: Call | None = None
+    call: SpeechCall | None = None
     began: asyncio.Event = field(default_factory=asyncio.Event)  # there is text, or none will come
     arrived: asyncio.Event = field(default_factory=asyncio.Event)  # `parts` is not empty
     _cleaner: Cleaner = field(default_factory=Cleaner)
@@ -112,10 +112,10 @@ class Utterance:
 
 
 @dataclass
-class Live:
+class LiveEndpoint:
     """The endpoint."""
 
-    state: State
+    state: ServerState
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves one connection."""
@@ -148,16 +148,16 @@ class Live:
 class Session:
     """One connection: its settings, and its utterances in order."""
 
-    state: State
+    state: ServerState
     client: str
     transport: Any
     send: Send
     config: dict[str, Any] = field(default_factory=dict)
     asked: Asked | None = None
     stream_audio: bool = False
-    open: Utterance | None = None  # to which text is added
+    open: LiveUtterance | None = None  # to which text is added
     count: int = 0
-    turns: deque[Utterance] = field(default_factory=deque)  # to be spoken; the first one is being spoken
+    turns: deque[LiveUtterance] = field(default_factory=deque)  # to be spoken; the first one is being spoken
     more: asyncio.Event = field(default_factory=asyncio.Event)  # `turns` is not empty
 
     # ---- messages from the client
@@ -227,11 +227,11 @@ class Session:
         self.open.text += text
         self.open.add(text)
 
-    def queue(self, asked: Asked, *, live: bool = True) -> Utterance:
+    def queue(self, asked: Asked, *, live: bool = True) -> LiveUtterance:
         """A new utterance, which is spoken after those before it."""
         if len(self.turns) > MOST_WAITING:
             raise Problem(429, f"{MOST_WAITING} utterances are waiting", code="rate_limit_exceeded")
-        utterance = Utterance(self.count, asked, self.stream_audio, live)
+        utterance = LiveUtterance(self.count, asked, self.stream_audio, live)
         self.count += 1
         self.turns.append(utterance)
         self.more.set()
@@ -293,19 +293,19 @@ class Session:
                     self.open = None
                 await self.ended(utterance, total)
 
-    async def failed(self, utterance: Utterance, error: Exception) -> None:
+    async def failed(self, utterance: LiveUtterance, error: Exception) -> None:
         """Reports an utterance that could not be spoken."""
         await self.tell({**error_message(error), "utterance_index": utterance.index})
 
-    async def ended(self, utterance: Utterance, total: int) -> None:
+    async def ended(self, utterance: LiveUtterance, total: int) -> None:
         """Reports that nothing more comes of an utterance."""
         await self.tell({"type": "session.done", "utterance_index": utterance.index, "total_sentences": total})
 
-    def sound(self, utterance: Utterance, call: Call) -> Sound:
+    def sound(self, utterance: LiveUtterance, call: SpeechCall) -> Sound:
         """What sends the sound of an utterance."""
         return Sound(self, utterance, call)
 
-    async def speak(self, utterance: Utterance) -> int:
+    async def speak(self, utterance: LiveUtterance) -> int:
         """Speaks one utterance; returns 1, or 0 if it was empty or cancelled."""
         if not utterance.text.strip() or utterance.cancelled:
             return 0
@@ -326,7 +326,7 @@ class Session:
                 report(self.state, call, utterance.asked, outcome)
         return 1
 
-    async def speak_live(self, utterance: Utterance, call: Call) -> None:
+    async def speak_live(self, utterance: LiveUtterance, call: SpeechCall) -> None:
         """Speaks while the text arrives."""
         async with place(call, utterance):
             utterance.stream = call.stream
@@ -353,7 +353,7 @@ async def parsed(text: str) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def place(call: Call, utterance: Utterance) -> AsyncIterator[None]:
+async def place(call: SpeechCall, utterance: LiveUtterance) -> AsyncIterator[None]:
     """Waits for one of the model's live places and holds it. A cancelled utterance stops waiting."""
     assert call.model is not None
     live = call.model.live
@@ -385,8 +385,8 @@ class Sound:
     """The sound of one utterance on its way out."""
 
     session: Session
-    utterance: Utterance
-    call: Call
+    utterance: LiveUtterance
+    call: SpeechCall
     held: list[bytes] = field(default_factory=list)
     total: int = 0
 

@@ -39,7 +39,7 @@ State = Literal["unloaded", "loading", "ready", "failed"]
 
 
 @dataclass(eq=False)
-class Model:
+class ServedModel:
     """One checkpoint. `kinds` are known before it is loaded if its name has them."""
 
     name: str
@@ -64,18 +64,18 @@ class Model:
         return self.tts.engine.model
 
 
-def planned(names: Iterable[str]) -> list[Model]:
+def planned(names: Iterable[str]) -> list[ServedModel]:
     """The models of -m. A bare size stands for its variants."""
-    found: list[Model] = []
+    found: list[ServedModel] = []
     for name in dict.fromkeys(names):
         prefix, size = (RANDOM, name.removeprefix(RANDOM)) if name.startswith(RANDOM) else ("", name)
         if size.lower() not in SIZES:
-            found.append(Model(name, name, "custom_voice", name))
+            found.append(ServedModel(name, name, "custom_voice", name))
             continue
         for variant, kind in VARIANTS.items():
             if (size.lower(), variant) != (WITHOUT_DESIGN, "voice_design"):
                 full = f"{prefix}{size.lower()}-{variant.replace('_', '')}"
-                found.append(Model(full, full, variant, name, frozenset({kind})))
+                found.append(ServedModel(full, full, variant, name, frozenset({kind})))
     return found
 
 
@@ -84,9 +84,9 @@ class Models:
 
     def __init__(
         self,
-        models: list[Model],
+        models: list[ServedModel],
         hub: Hub,
-        load: Callable[[Model], TTS],
+        load: Callable[[ServedModel], TTS],
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.all, self._hub, self._load, self._tell = models, hub, load, tell
@@ -94,7 +94,7 @@ class Models:
         self._opening = asyncio.Lock()  # one at a time: each is fitted into the memory that is free
 
     @property
-    def loaded(self) -> list[Model]:
+    def loaded(self) -> list[ServedModel]:
         """The models that are ready."""
         return [model for model in self.all if model.state == "ready"]
 
@@ -106,7 +106,7 @@ class Models:
             for model in self.all
         )
 
-    def named(self, name: str | None) -> list[Model]:
+    def named(self, name: str | None) -> list[ServedModel]:
         """The models that a request's `model` field means."""
         if name is None or name in OPENAI or name.startswith(ELEVENLABS):
             return self.all
@@ -116,10 +116,10 @@ class Models:
             raise unknown(404, "model", name, known)
         return found
 
-    async def of_kind(self, name: str | None, kind: str, prefer: str | None = None) -> Model:
+    async def of_kind(self, name: str | None, kind: str, prefer: str | None = None) -> ServedModel:
         """A ready model that speaks with this kind of voice, `prefer` if it is among them; loads it if necessary."""
 
-        def rank(model: Model) -> tuple[bool, bool, bool]:
+        def rank(model: ServedModel) -> tuple[bool, bool, bool]:
             return prefer not in (model.name, model.group), model.kinds is None, model.state != "ready"
 
         for model in sorted(self.named(name), key=rank):
@@ -134,7 +134,7 @@ class Models:
         raise Problem(400, f"{what} {can}", code="unsupported_task", param="model" if name else "task_type",
                       hint=f"served: {served}")  # fmt: skip
 
-    async def ready(self, model: Model) -> TTS:
+    async def ready(self, model: ServedModel) -> TTS:
         """The open model. Several requests for one that is not loaded wait for one loading, which goes on when they
         leave: its thread cannot be stopped.
         """
@@ -154,13 +154,13 @@ class Models:
             await self.ready(model)
         self.warm = True
 
-    async def _opened(self, model: Model) -> TTS:
+    async def _opened(self, model: ServedModel) -> TTS:
         if model.tts is not None:
             self.close(model)  # a new engine, once the old one's requests have failed
         async with self._opening:
             return await self._open(model)
 
-    async def _open(self, model: Model) -> TTS:
+    async def _open(self, model: ServedModel) -> TTS:
         model.state, model.error = "loading", None
         while True:
             try:
@@ -190,7 +190,7 @@ class Models:
         gc.freeze()
         return model.tts
 
-    def _load_and_warm(self, model: Model) -> TTS:
+    def _load_and_warm(self, model: ServedModel) -> TTS:
         tts = self._load(model)
         try:
             warm_up(tts)
@@ -199,7 +199,7 @@ class Models:
             raise
         return tts
 
-    def _idlest(self, but: Model) -> Model | None:
+    def _idlest(self, but: ServedModel) -> ServedModel | None:
         idle = [model for model in self.loaded if model is not but and not model.active]
         return min(idle, key=lambda model: model.used, default=None)
 
@@ -218,7 +218,7 @@ class Models:
             if model.tts is not None:
                 self.close(model)
 
-    def close(self, model: Model) -> None:
+    def close(self, model: ServedModel) -> None:
         """Closes one model and gives its memory back."""
         tts, model.tts, model.state = model.tts, None, "unloaded"
         if tts is not None:
@@ -229,14 +229,14 @@ class Models:
         gc.collect()
 
 
-def forget(model: Model, loading: asyncio.Task[TTS]) -> None:
+def forget(model: ServedModel, loading: asyncio.Task[TTS]) -> None:
     """Clears a load that has ended. Its error is read here, as asyncio reports errors that no request has read."""
     model.loading = None
     if not loading.cancelled():
         loading.exception()
 
 
-def introduce(model: Model, tts: TTS, device: str, dtype: str) -> None:
+def introduce(model: ServedModel, tts: TTS, device: str, dtype: str) -> None:
     """Notes what `--via` asks about an open model, in a thread: the checksums of large weights take seconds, once."""
 
     def work() -> None:

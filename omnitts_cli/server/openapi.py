@@ -8,7 +8,7 @@ from typing import Any
 
 from omnitts_cli.server.body import Receive, Scope
 from omnitts_cli.server.encode import MEDIA
-from omnitts_cli.server.fields import FIELDS, Field
+from omnitts_cli.server.fields import FIELDS, RequestField
 from omnitts_cli.server.uploads import WRITABLE
 from omnitts_cli.settings.environment import own_version
 
@@ -34,12 +34,12 @@ UPLOAD = {"type": "object", "required": ["name"], "properties": {
 }}  # fmt: skip
 
 
-def schema_of(field: Field) -> dict[str, Any]:
+def schema_of(field: RequestField) -> dict[str, Any]:
     """A field as JSON schema."""
     return {**field.kind.schema, **({"description": field.note} if field.note else {})}
 
 
-def body_of(fields: Iterable[Field], required: list[str]) -> dict[str, Any]:
+def body_of(fields: Iterable[RequestField], required: list[str]) -> dict[str, Any]:
     """Fields as the schema of an object. Others are ignored."""
     return {"type": "object", "properties": {one.name: schema_of(one) for one in fields}, "required": required,
             "additionalProperties": True}  # fmt: skip
@@ -106,7 +106,7 @@ def paths(*, web: bool, metrics: bool) -> dict[str, dict[str, Any]]:
 
 
 @dataclass
-class Document:
+class OpenAPIEndpoint:
     """The endpoint."""
 
     web: bool

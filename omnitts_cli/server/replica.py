@@ -16,8 +16,8 @@ from omnitts_cli.server.app import App
 from omnitts_cli.server.body import Receive, Scope, Send
 from omnitts_cli.server.engines import Engines
 from omnitts_cli.server.guard import Guard, is_loopback
-from omnitts_cli.server.models import Model, introduce, planned
-from omnitts_cli.server.state import State
+from omnitts_cli.server.models import ServedModel, introduce, planned
+from omnitts_cli.server.state import ServerState
 from omnitts_cli.settings.commands import Serving
 from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.speech import tts, voice_files
@@ -109,7 +109,7 @@ class Replica:
 
     def __init__(self, order: Order) -> None:
         self.order, self.engines = order, Engines()
-        self.state: State | None = None
+        self.state: ServerState | None = None
         self._sweep: asyncio.Task[None] | None = None
 
     async def __serve_build_asgi_app__(self) -> Ingress:
@@ -123,14 +123,14 @@ class Replica:
         )  # fmt: skip
         name = f"{socket.gethostname()}:{os.getpid()}".encode("ascii", "replace")
         log = logging.getLogger("ray.serve").info
-        self.state = State.of(
+        self.state = ServerState.of(
             options, guard, planned(order.names), self._load, log, order.uploads, ((b"x-replica", name),)
         )
         self._sweep = asyncio.create_task(self.state.sweep())
         await self.state.models.preload(options.preload)
         return Ingress(App(self.state))
 
-    def _load(self, model: Model) -> tts.TTS:
+    def _load(self, model: ServedModel) -> tts.TTS:
         device, dtype = self.order.settings.get("device", "auto"), self.order.settings.get("dtype", "auto")
         opened = self.engines.open(model.source, variant=model.variant, **self.order.settings)
         introduce(model, opened, device, dtype)

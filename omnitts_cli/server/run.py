@@ -20,9 +20,9 @@ import uvicorn
 from omnitts_cli.server import listen, streams, wyoming
 from omnitts_cli.server.app import App
 from omnitts_cli.server.guard import Guard
-from omnitts_cli.server.models import Model
+from omnitts_cli.server.models import ServedModel
 from omnitts_cli.server.protocol import Connections, Protocol, WebSocket
-from omnitts_cli.server.state import State
+from omnitts_cli.server.state import ServerState
 from omnitts_cli.server.worker import SWITCH_S
 from omnitts_cli.settings.commands import Serving
 from omnitts_cli.settings.environment import server_socket
@@ -36,13 +36,13 @@ PING_S = 20.0
 
 
 @dataclass
-class Server:
+class HttpServer:
     """One server, from its sockets to its end."""
 
     options: Serving
     guard: Guard
-    models: list[Model]
-    load: Callable[[Model], TTS]
+    models: list[ServedModel]
+    load: Callable[[ServedModel], TTS]
     sockets: list[socket.socket]
     ready: Callable[[], None] = lambda: None
     log: Callable[[str], None] = lambda line: None
@@ -51,7 +51,7 @@ class Server:
     """Ends a loading that is under way."""
     wyoming: socket.socket | BinaryIO | None = None
     """Where Wyoming is spoken: at a listening socket, or over stdin and this file."""
-    state: State = field(init=False)
+    state: ServerState = field(init=False)
     stop: Callable[[], None] = field(init=False)
     """Called on the event loop: the first time the server drains, the second time it ends at once."""
     door: streams.Door = field(init=False)
@@ -66,7 +66,7 @@ class Server:
 
     async def serve(self) -> int:
         """The same on a running event loop."""
-        self.state = State.of(self.options, self.guard, self.models, self.load, self.log, self.uploads)
+        self.state = ServerState.of(self.options, self.guard, self.models, self.load, self.log, self.uploads)
         models = self.state.models
         limits = Connections()
         protocol: Any = type("ServerProtocol", (Protocol,), {"limits": limits})
@@ -79,7 +79,7 @@ class Server:
         server = uvicorn.Server(config)
         config.load()
         server.lifespan = config.lifespan_class(config)
-        stop = Stop()
+        stop = StopSignals()
         self.stop = stop.ask
         await server.startup(sockets=self.sockets)
         self.door = streams.Door(self.state, limits, wyoming.conversation)
@@ -119,7 +119,7 @@ class Server:
             finally:
                 self.stop()
 
-    async def drain(self, server: uvicorn.Server, stop: Stop) -> int:
+    async def drain(self, server: uvicorn.Server, stop: StopSignals) -> int:
         """Lets running requests end. Returns the exit code."""
         self.state.draining = True
         removed(self.sockets)
@@ -145,7 +145,7 @@ class Server:
         return CUT_OFF if cut else 0
 
 
-class Stop:
+class StopSignals:
     """The signals that end a server: the first drains, the second ends at once."""
 
     def __init__(self) -> None:

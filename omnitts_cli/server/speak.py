@@ -16,7 +16,7 @@ from omnitts_cli.server.asked import Asked
 from omnitts_cli.server.body import Gone, Receive
 from omnitts_cli.server.encode import THREADS
 from omnitts_cli.server.problems import Problem, invalid
-from omnitts_cli.server.state import Call, State
+from omnitts_cli.server.state import ServerState, SpeechCall
 from omnitts_cli.server.voices import kind_of, of_values, spelled, voice_of
 from omnitts_cli.speech.clip import Chunk
 from omnitts_cli.speech.script import Fed
@@ -27,7 +27,7 @@ from omnitts_cli.text.language import LANGUAGES
 from omnitts_cli.voices import Cloned, Designed, Named
 
 if TYPE_CHECKING:
-    from omnitts_cli.server.models import Model
+    from omnitts_cli.server.models import ServedModel
 
 SHORT_CHARS = 100
 """Texts up to this length are split and normalised on the event loop; longer ones in a thread."""
@@ -37,7 +37,7 @@ STREAM_AHEAD, STREAM_AHEAD_S = 4, 10.0
 """Limits of a streamed request: pieces in flight, and unread sound above which no further piece begins."""
 
 
-async def begin(state: State, call: Call, asked: Asked, *, live: bool = False) -> None:
+async def begin(state: ServerState, call: SpeechCall, asked: Asked, *, live: bool = False) -> None:
     """Opens the request's stream; loads its model if necessary. Errors name the field that the client has sent."""
     try:
         await start(state, call, asked, live)
@@ -46,7 +46,7 @@ async def begin(state: State, call: Call, asked: Asked, *, live: bool = False) -
         raise
 
 
-async def start(state: State, call: Call, asked: Asked, live: bool) -> None:
+async def start(state: ServerState, call: SpeechCall, asked: Asked, live: bool) -> None:
     """The same, with the names of our own fields in errors."""
     asked = replace(asked, voice=spelled(asked.voice, state.saved))
     kind = asked.task or kind_of(asked.voice, state.saved)
@@ -68,14 +68,14 @@ async def start(state: State, call: Call, asked: Asked, live: bool) -> None:
         call.stream = await asyncio.to_thread(opened)
 
 
-def made_with(state: State, voice: str | None) -> str | None:
+def made_with(state: ServerState, voice: str | None) -> str | None:
     """The model that a saved voice was made with."""
     if voice is None or voice not in state.saved.names():
         return None
     return state.saved.load(voice).about.get("model")
 
 
-def without_style(call: Call, asked: Asked, model: Model, voice: Voice) -> Asked:
+def without_style(call: SpeechCall, asked: Asked, model: ServedModel, voice: Voice) -> Asked:
     """The request without instructions that the voice cannot follow. Most clients send some to every voice."""
     named = isinstance(voice.identity, Named)
     if asked.prepared or asked.describes or not (asked.speech.style or "").strip():
@@ -87,7 +87,7 @@ def without_style(call: Call, asked: Asked, model: Model, voice: Voice) -> Asked
     return replace(asked, speech=replace(asked.speech, style=None))
 
 
-async def voice_for(state: State, model: Model, asked: Asked, kind: str) -> Voice:
+async def voice_for(state: ServerState, model: ServedModel, asked: Asked, kind: str) -> Voice:
     """The voice of a request."""
     if asked.clip is not None:
         return await state.clips.voice_of(model, asked.clip)
@@ -101,7 +101,7 @@ async def voice_for(state: State, model: Model, asked: Asked, kind: str) -> Voic
     return voice
 
 
-def open_stream(state: State, call: Call, asked: Asked, tts: TTS, voice: Voice, live: bool) -> Any:
+def open_stream(state: ServerState, call: SpeechCall, asked: Asked, tts: TTS, voice: Voice, live: bool) -> Any:
     """The stream of a request; the same steps as `omnitts say`."""
     speech = replace(asked.speech, loudness="off")  # the whole sound is levelled at the end
     if asked.describes:
@@ -131,7 +131,7 @@ def open_stream(state: State, call: Call, asked: Asked, tts: TTS, voice: Voice, 
     )
 
 
-async def chunks(call: Call) -> AsyncIterator[Chunk]:
+async def chunks(call: SpeechCall) -> AsyncIterator[Chunk]:
     """The chunks of the call's stream; ends with an error if the client goes, or a limit is reached."""
     stream, news = call.stream, call.news
     assert stream is not None
@@ -149,7 +149,7 @@ async def chunks(call: Call) -> AsyncIterator[Chunk]:
         await news.wait()
 
 
-def read_on(call: Call) -> None:
+def read_on(call: SpeechCall) -> None:
     """Has more of the text read, if the stream needs it; the request is woken when that is done."""
     stream = call.stream
     if stream is None or call.reading or not stream.hungry:
@@ -172,13 +172,13 @@ async def time_words(timer: Timer, chunk: Chunk) -> None:
         await asyncio.get_running_loop().run_in_executor(THREADS, add)
 
 
-def note_first_sound(call: Call) -> None:
+def note_first_sound(call: SpeechCall) -> None:
     """Notes the time of the first sound."""
     if call.first_sound is None:
         call.first_sound = time.perf_counter()
 
 
-def check(call: Call) -> None:
+def check(call: SpeechCall) -> None:
     """Raises the error that has ended the request, if there is one."""
     if call.gone:
         raise Gone
@@ -187,7 +187,7 @@ def check(call: Call) -> None:
 
 
 @contextlib.contextmanager
-def watched(call: Call, receive: Receive) -> Any:
+def watched(call: SpeechCall, receive: Receive) -> Any:
     """Notices while the block runs that the client disconnects."""
     task = asyncio.ensure_future(disconnect(call, receive))
     try:
@@ -196,7 +196,7 @@ def watched(call: Call, receive: Receive) -> Any:
         task.cancel()
 
 
-async def disconnect(call: Call, receive: Receive) -> None:
+async def disconnect(call: SpeechCall, receive: Receive) -> None:
     """Waits for the client to disconnect."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -15,7 +15,7 @@ from omnitts_cli.server.body import Gone, Receive, Scope, Send, read_json
 from omnitts_cli.server.encode import MEDIA, Encoding
 from omnitts_cli.server.problems import described, status_of
 from omnitts_cli.server.speak import begin, chunks, note_first_sound, watched
-from omnitts_cli.server.state import Call, State
+from omnitts_cli.server.state import ServerState, SpeechCall
 from omnitts_cli.server.whole import made
 from omnitts_cli.text.subtitles import Sentence, Word, joined
 
@@ -24,10 +24,10 @@ KINDS = {"Named": "CustomVoice", "Cloned": "Base", "Designed": "VoiceDesign"}
 
 
 @dataclass
-class Speech:
+class SpeechEndpoint:
     """The endpoint, as an ASGI application."""
 
-    state: State
+    state: ServerState
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request."""
@@ -55,7 +55,7 @@ class Speech:
                 report(self.state, call, asked, outcome)
 
 
-async def streamed(call: Call, asked: Asked, scope: Scope, send: Send) -> None:
+async def streamed(call: SpeechCall, asked: Asked, scope: Scope, send: Send) -> None:
     """Sound as it is made. The headers leave with the first of it."""
     encoding, started = await encoder(call, asked), False
     try:
@@ -78,7 +78,7 @@ async def streamed(call: Call, asked: Asked, scope: Scope, send: Send) -> None:
         await encoding.close()
 
 
-async def events(call: Call, asked: Asked, scope: Scope, send: Send) -> None:
+async def events(call: SpeechCall, asked: Asked, scope: Scope, send: Send) -> None:
     """The same sound as server-sent events."""
     out: Events = (Chunks if asked.chunks else Events)(call, asked, scope, send)
     encoding = await encoder(call, out.encoded)
@@ -103,7 +103,7 @@ async def events(call: Call, asked: Asked, scope: Scope, send: Send) -> None:
 class Events:
     """An answer of server-sent events, those of OpenAI."""
 
-    call: Call
+    call: SpeechCall
     asked: Asked
     scope: Scope
     send: Send
@@ -182,7 +182,7 @@ class Chunks(Events):
         await self.line(f"data: {json.dumps(about | values)}\n\n")
 
 
-async def whole(call: Call, asked: Asked, scope: Scope, send: Send) -> None:
+async def whole(call: SpeechCall, asked: Asked, scope: Scope, send: Send) -> None:
     """One answer of known length when everything is made and checked."""
     async with made(call, asked) as answer:
         seconds = answer.seconds
@@ -199,14 +199,14 @@ async def whole(call: Call, asked: Asked, scope: Scope, send: Send) -> None:
         await deliver(call, send, b"", more=False)
 
 
-async def encoder(call: Call, asked: Asked) -> Encoding:
+async def encoder(call: SpeechCall, asked: Asked) -> Encoding:
     """The encoder of an answer, started."""
     encoding = Encoding(asked.form, stream_of(call).sample_rate, asked.sample_rate)
     await encoding.start()
     return encoding
 
 
-async def deliver(call: Call, send: Send, data: bytes, more: bool = True) -> None:
+async def deliver(call: SpeechCall, send: Send, data: bytes, more: bool = True) -> None:
     """Sends a part of the body. Waits while the client is slow, which the sweep limits."""
     call.sending_since = began = time.perf_counter()
     try:
@@ -216,14 +216,14 @@ async def deliver(call: Call, send: Send, data: bytes, more: bool = True) -> Non
         call.held_s += time.perf_counter() - began
 
 
-def stream_of(call: Call) -> Any:
+def stream_of(call: SpeechCall) -> Any:
     """The stream of a call that has begun."""
     assert call.stream is not None
     return call.stream
 
 
 def start(
-    call: Call, asked: Asked, media: str, rate: int, scope: Scope, more: list[tuple[bytes, bytes]] | None = None
+    call: SpeechCall, asked: Asked, media: str, rate: int, scope: Scope, more: list[tuple[bytes, bytes]] | None = None
 ) -> dict[str, Any]:
     """The status line and the headers. They leave with the first sound, so an error can still be a status."""
     stream = stream_of(call)
@@ -248,7 +248,7 @@ def start(
     return {"type": "http.response.start", "status": 200, "headers": headers}
 
 
-def voice_name(call: Call) -> str:
+def voice_name(call: SpeechCall) -> str:
     """The voice that speaks, after aliases."""
     identity = stream_of(call).manner.request.voice
     return str(getattr(identity, "speaker", "") or call.voice)
@@ -259,7 +259,7 @@ def printable(text: str) -> bytes:
     return text.encode("ascii", "backslashreplace").translate(None, bytes(range(32)) + b"\x7f")
 
 
-def usage(call: Call) -> dict[str, Any]:
+def usage(call: SpeechCall) -> dict[str, Any]:
     """vLLM-Omni's counts of tokens: text, frames of the clip that is continued, frames made."""
     stream = stream_of(call)
     codes = getattr(stream.manner.request.voice, "codes", None)
@@ -273,7 +273,7 @@ def usage(call: Call) -> dict[str, Any]:
     }
 
 
-def token_headers(call: Call) -> list[tuple[bytes, bytes]]:
+def token_headers(call: SpeechCall) -> list[tuple[bytes, bytes]]:
     """The same as headers."""
     counts = usage(call)
     details = counts.pop("input_token_details")
@@ -281,12 +281,12 @@ def token_headers(call: Call) -> list[tuple[bytes, bytes]]:
     return [(f"x-vllm-omni-{name.replace('_', '-')}".encode(), b"%d" % count) for name, count in counts.items()]
 
 
-def reason(call: Call) -> str:
+def reason(call: SpeechCall) -> str:
     """Why the speech ended."""
     return str(stream_of(call).account.stopped)
 
 
-def facts(call: Call, asked: Asked) -> dict[str, Any]:
+def facts(call: SpeechCall, asked: Asked) -> dict[str, Any]:
     """The fields of the last event of a stream."""
     stream = stream_of(call)
     account = stream.account
@@ -302,7 +302,7 @@ def facts(call: Call, asked: Asked) -> dict[str, Any]:
     return found | times(call, asked)
 
 
-def times(call: Call, asked: Asked) -> dict[str, Any]:
+def times(call: SpeechCall, asked: Asked) -> dict[str, Any]:
     """The times of sentences, and of their words, if they were asked for."""
     if not asked.sentences:
         return {}
@@ -317,7 +317,7 @@ def timed(part: Sentence | Word) -> dict[str, Any]:
     return {"text": part.text, "start_time": round(float(part.start_s), 3), "end_time": round(float(part.end_s), 3)}
 
 
-def report(state: State, call: Call, asked: Asked, outcome: str) -> None:
+def report(state: ServerState, call: SpeechCall, asked: Asked, outcome: str) -> None:
     """Counts the request, and logs one line about it."""
     wall = time.perf_counter() - call.began
     metrics, stream = state.metrics, call.stream

@@ -1,4 +1,4 @@
-"""State: what all requests of a server share, and the limits that a sweep enforces."""
+"""ServerState: what all requests of a server share, and the limits that a sweep enforces."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from omnitts_cli.speech.tts import TTS
 from omnitts_cli.speech.words import Timer
 
 if TYPE_CHECKING:
-    from omnitts_cli.server.models import Model
+    from omnitts_cli.server.models import ServedModel
 
 SWEEP_S = 0.25
 MOST_WAITING_BYTES = 256 << 20
@@ -35,7 +35,7 @@ RESUME_S = 5.0  # a paused request resumes when its client has less than this le
 
 
 @dataclass(eq=False)
-class Call:
+class SpeechCall:
     """One request for speech while it is answered."""
 
     id: str
@@ -43,7 +43,7 @@ class Call:
     news: News
     began: float
     stream: Stream | None = None
-    model: Model | None = None
+    model: ServedModel | None = None
     voice: str = ""  # its name
     transport: Any = None
     gone: bool = False  # the client has disconnected
@@ -77,7 +77,7 @@ class Call:
 
 
 @dataclass(eq=False)
-class State:
+class ServerState:
     """The server."""
 
     options: Serving
@@ -90,7 +90,7 @@ class State:
     uploads: bool = True
     headers: tuple[tuple[bytes, bytes], ...] = ()  # of every answer
     saved: Saved = field(default_factory=Saved)
-    calls: set[Call] = field(default_factory=set)
+    calls: set[SpeechCall] = field(default_factory=set)
     clients: Counter[str] = field(default_factory=Counter)
     draining: bool = False
     prefix: str = field(default_factory=lambda: secrets.token_hex(4))  # of the names of requests
@@ -98,19 +98,21 @@ class State:
 
     @classmethod
     def of(
-        cls, options: Serving, guard: Guard, models: list[Model], load: Callable[[Model], TTS],
+        cls, options: Serving, guard: Guard, models: list[ServedModel], load: Callable[[ServedModel], TTS],
         log: Callable[[str], None], uploads: bool, headers: tuple[tuple[bytes, bytes], ...] = (),
-    ) -> State:  # fmt: skip
+    ) -> ServerState:  # fmt: skip
         """The state of a server that begins, on its event loop."""
         hub = Hub()
         clips = Clips(options.max_upload, frozenset(map(str.lower, options.allow_ref_host)))
         return cls(options, guard, hub, Models(models, hub, load, log), Metrics(), clips, log, uploads, headers)
 
     @contextmanager
-    def call(self, client: str, transport: Any = None, *, part: bool = False) -> Iterator[Call]:
+    def call(self, client: str, transport: Any = None, *, part: bool = False) -> Iterator[SpeechCall]:
         """Admits one request, or raises 429 or 503. `part`: it belongs to a request that was admitted."""
         self._admit(client, part)
-        call = Call(f"{self.prefix}{next(self.numbers):08x}", client, News(), time.perf_counter(), transport=transport)
+        call = SpeechCall(
+            f"{self.prefix}{next(self.numbers):08x}", client, News(), time.perf_counter(), transport=transport
+        )
         self.calls.add(call)
         self.clients[client] += 1
         try:
@@ -135,7 +137,7 @@ class State:
         if self.waiting() >= self.options.max_queue:
             raise too_many(f"{self.options.max_queue} requests are waiting")
 
-    def keep(self, call: Call, count: int) -> None:
+    def keep(self, call: SpeechCall, count: int) -> None:
         """Counts bytes that a request keeps in memory until its end, or raises 503 if all of them keep too much."""
         if sum(one.kept_bytes for one in self.calls) + count > MOST_WAITING_BYTES:
             raise busy("the server keeps too much sound for other requests", "memory_busy", 5)
@@ -156,7 +158,7 @@ class State:
             if isinstance(self.options.idle_unload, float | int):
                 self.models.unload_idle(float(self.options.idle_unload))
 
-    def _check(self, call: Call, now: float) -> None:
+    def _check(self, call: SpeechCall, now: float) -> None:
         options = self.options
         if call.sending_since is not None:
             if now - call.sending_since > options.slow_timeout:

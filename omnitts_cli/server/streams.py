@@ -20,14 +20,14 @@ from omnitts_cli.server.guard import is_loopback
 from omnitts_cli.server.live import LARGEST_OTHER, Session
 from omnitts_cli.server.problems import Problem
 from omnitts_cli.server.protocol import Connections
-from omnitts_cli.server.state import State
+from omnitts_cli.server.state import ServerState
 
 POLL_S, CLOSE_S, READ = 0.02, 1.0, 1 << 16
 STANDARD = "stdio://"
 FAR = ("192.0.2.1", 9)
 """An address outside: the interface that leads to it has the address of this machine. Nothing is sent there."""
 
-Start = Callable[[State, str, asyncio.StreamReader, asyncio.StreamWriter], Any]
+Start = Callable[[ServerState, str, asyncio.StreamReader, asyncio.StreamWriter], Any]
 """Makes the conversation on a connection, a Session that also has `read` and `refuse`."""
 
 
@@ -81,7 +81,7 @@ def url_of(place: socket.socket) -> str:
 class Door:
     """Where a protocol is spoken. Its connections count among those of the server."""
 
-    state: State
+    state: ServerState
     limits: Connections
     start: Start
     tasks: set[asyncio.Task[Any]] = field(default_factory=set)

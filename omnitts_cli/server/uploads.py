@@ -18,10 +18,10 @@ from omnitts_cli.server.body import Receive, Scope, Send, header, read_body
 from omnitts_cli.server.catalogue import json_answer, uploaded_entry
 from omnitts_cli.server.clips import opened
 from omnitts_cli.server.fields import TABLE
-from omnitts_cli.server.models import Model
+from omnitts_cli.server.models import ServedModel
 from omnitts_cli.server.problems import Problem, invalid
 from omnitts_cli.server.speak import chunks
-from omnitts_cli.server.state import State
+from omnitts_cli.server.state import ServerState
 from omnitts_cli.server.voices import MOST_SAVED, OPENAI, of_values, own_name
 from omnitts_cli.settings.table import Speech, TextIn
 from omnitts_cli.speech import reference, voice_files
@@ -46,7 +46,7 @@ SOURCES = (*WRITABLE, "speaker_embedding", "design")
 class Post:
     """POST /v1/audio/voices"""
 
-    state: State
+    state: ServerState
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Saves a voice."""
@@ -102,7 +102,7 @@ class Post:
             return await asyncio.to_thread(opened, data, model)
         return await self.state.clips.cloned(model, await self.state.clips.decoded(data), form.get("ref_text") or None)
 
-    async def _designed(self, call: Any, model: Model, form: dict[str, Any]) -> Voice:
+    async def _designed(self, call: Any, model: ServedModel, form: dict[str, Any]) -> Voice:
         """The clone of a described voice that has spoken once."""
         seed = form.get("seed") or "0"
         if not seed.isdecimal() or int(seed) > 2**63 - 1:
@@ -163,7 +163,7 @@ def about(form: dict[str, Any], voice: Voice) -> dict[str, str]:
     return {key: str(value) for key, value in found.items() if value and key in voice_files.FIELDS}
 
 
-def allowed(state: State) -> None:
+def allowed(state: ServerState) -> None:
     """403 unless clients may save and delete voices."""
     if not state.uploads:
         raise Problem(403, "this server does not let clients change its voices", code="uploads_off",
@@ -205,7 +205,7 @@ async def read_form(scope: Scope, receive: Receive, largest: int) -> dict[str, A
 class Delete:
     """DELETE /v1/audio/voices/{name}"""
 
-    state: State
+    state: ServerState
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Deletes a saved voice."""

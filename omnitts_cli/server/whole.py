@@ -18,7 +18,7 @@ from omnitts_cli.audio.sinks import BaseSink, Track
 from omnitts_cli.server.asked import Asked
 from omnitts_cli.server.encode import MEDIA, THREADS, Encoding, Raw, form_of
 from omnitts_cli.server.speak import chunks, note_first_sound
-from omnitts_cli.server.state import Call
+from omnitts_cli.server.state import SpeechCall
 
 NAME = "the answer"
 BLOCK = 1 << 16  # bytes read from a file at once
@@ -47,11 +47,11 @@ class Whole:
 
 
 @asynccontextmanager
-async def made(call: Call, asked: Asked) -> AsyncIterator[Whole]:
+async def made(call: SpeechCall, asked: Asked) -> AsyncIterator[Whole]:
     """The complete file of a request. It is gone after the block."""
     stream: Any = call.stream
     form = "pcm_f32" if asked.form == "aac" else asked.form
-    sink = FileSink(form, stream.sample_rate, None if asked.form == "aac" else asked.sample_rate)
+    sink = TemporarySink(form, stream.sample_rate, None if asked.form == "aac" else asked.sample_rate)
     loudness = asked.speech.loudness
     out: Any = sink if loudness == "off" else LoudnessSink(sink, float(loudness), stream.sample_rate)  # type: ignore[arg-type]
     loop, held, samples = asyncio.get_running_loop(), list[np.ndarray](), 0
@@ -83,7 +83,7 @@ def finish(out: Any, held: list[np.ndarray]) -> None:
 
 
 @asynccontextmanager
-async def recoded(sink: FileSink, asked: Asked, seconds: float) -> AsyncIterator[Whole]:
+async def recoded(sink: TemporarySink, asked: Asked, seconds: float) -> AsyncIterator[Whole]:
     """Finished sound as AAC."""
     encoding = Encoding(asked.form, sink.source, asked.sample_rate)
     with tempfile.TemporaryFile() as file:
@@ -99,7 +99,7 @@ async def recoded(sink: FileSink, asked: Asked, seconds: float) -> AsyncIterator
         yield Whole(file, os.fstat(file.fileno()).st_size, encoding.media, encoding.rate, seconds)
 
 
-class FileSink(BaseSink):
+class TemporarySink(BaseSink):
     """Sound in a temporary file of one format, with right lengths in its header. Not for aac."""
 
     def __init__(self, form: str, source: int, rate: int | None) -> None:

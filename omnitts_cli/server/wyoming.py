@@ -17,11 +17,11 @@ from omnitts_cli.errors import OmniError
 from omnitts_cli.server.asked import asked_of
 from omnitts_cli.server.body import Gone, Send, parse_object
 from omnitts_cli.server.catalogue import Voices
-from omnitts_cli.server.live import END, IDLE_S, LARGEST_OTHER, Session, Sound, Utterance
+from omnitts_cli.server.live import END, IDLE_S, LARGEST_OTHER, LiveUtterance, Session, Sound
 from omnitts_cli.server.problems import Problem, described, invalid
 from omnitts_cli.server.speak import chunks, note_first_sound
 from omnitts_cli.server.speech import encoder
-from omnitts_cli.server.state import Call, State
+from omnitts_cli.server.state import ServerState, SpeechCall
 from omnitts_cli.settings.environment import own_version
 from omnitts_cli.text.language import LANGUAGES
 
@@ -50,7 +50,7 @@ def length_in(head: Mapping[str, Any], name: str, most: int) -> int:
 
 
 @dataclass(eq=False)
-class Conversation(Session):
+class WyomingConnection(Session):
     """One connection. It may ask for several texts, which are spoken in order."""
 
     reader: asyncio.StreamReader = field(kw_only=True)
@@ -152,17 +152,17 @@ class Conversation(Session):
         about = described(error)
         await self.say("error", {"text": about["message"], "code": about["code"]})
 
-    async def failed(self, utterance: Utterance, error: Exception) -> None:
+    async def failed(self, utterance: LiveUtterance, error: Exception) -> None:
         """Ends the connection."""
         await self.refuse(error)
         raise Gone
 
-    async def ended(self, utterance: Utterance, total: int) -> None:
+    async def ended(self, utterance: LiveUtterance, total: int) -> None:
         """The event after the sound of text that arrived in parts."""
         if utterance.live:
             await self.say("synthesize-stopped")
 
-    def sound(self, utterance: Utterance, call: Call) -> Sound:
+    def sound(self, utterance: LiveUtterance, call: SpeechCall) -> Sound:
         """What sends the sound of an utterance."""
         return EventSound(self, utterance, call)
 
@@ -205,7 +205,7 @@ def fields_of(data: Mapping[str, Any]) -> dict[str, Any]:
     return {"response_format": "pcm", "voice": name, "language": voice.get("language")}
 
 
-async def info(state: State) -> dict[str, Any]:
+async def info(state: ServerState) -> dict[str, Any]:
     """What `describe` asks: clients remember the voices, so the first model is loaded for it."""
     await state.models.ready(state.models.all[0])
     about = {"attribution": {"name": PROGRAM, "url": ""}, "installed": True, "version": VERSION}
@@ -238,6 +238,8 @@ def sending(writer: asyncio.StreamWriter) -> Send:
     return send
 
 
-def conversation(state: State, client: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Conversation:
+def conversation(
+    state: ServerState, client: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> WyomingConnection:
     """The conversation on a connection."""
-    return Conversation(state, client, writer.transport, sending(writer), reader=reader)
+    return WyomingConnection(state, client, writer.transport, sending(writer), reader=reader)

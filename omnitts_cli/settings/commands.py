@@ -13,8 +13,8 @@ from omnitts_cli.settings.setting import (
     SWITCH,
     TARGET,
     TEXT,
-    Kind,
     Setting,
+    ValueKind,
     either,
     megabytes,
     number,
@@ -210,13 +210,13 @@ LIMITS = ("ttfp", "audible", "e2el", "rtf", "gap", "stutters")
 FORMER_LIMITS = {"ttfa": "ttfp"}
 
 
-def numbers(kind: Kind, words: str, usual: str) -> Kind:
+def numbers(kind: ValueKind, words: str, usual: str) -> ValueKind:
     """Comma-separated values; sorted, without duplicates."""
 
     def parse(text: str) -> tuple[Any, ...]:
         return tuple(sorted({kind.read(part) for part in text.split(",")}))
 
-    return Kind(words, parse, lambda found: bool(found) and all(kind.accepts(one) for one in found), usual=usual)
+    return ValueKind(words, parse, lambda found: bool(found) and all(kind.accepts(one) for one in found), usual=usual)
 
 
 def parse_limits(text: str) -> dict[str, float]:
@@ -229,7 +229,7 @@ def parse_limits(text: str) -> dict[str, float]:
 
 LEVELS = numbers(whole(1, 1024), "comma-separated whole numbers, 1 to 1024", "1,4,8")
 PERCENTILES = numbers(number(0, 100), "comma-separated numbers, 0 to 100", "50,99")
-GOODPUT = Kind("limits such as ttfp:300,rtf:1", parse_limits, lambda value: isinstance(value, dict), usual="rtf:1")
+GOODPUT = ValueKind("limits such as ttfp:300,rtf:1", parse_limits, lambda value: isinstance(value, dict), usual="rtf:1")
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from omnitts_cli.settings.setting import SWITCH, Checked, Kind, kinds_of, number
+from omnitts_cli.settings.setting import SWITCH, Checked, ValueKind, kinds_of, number
 from omnitts_cli.settings.table import SLOTS, Machine, Network
 
 
@@ -29,7 +29,7 @@ class EngineSettings(Checked):
     offline: bool = False  # make no network call
     mistral_pattern: bool = False  # split words as the official package does for local folders
 
-    rules: ClassVar[Mapping[str, Kind]] = kinds_of(Machine, Network) | {
+    rules: ClassVar[Mapping[str, ValueKind]] = kinds_of(Machine, Network) | {
         "slots": SLOTS,  # the option's "auto" is None here
         "seconds": number(1, 2400),
         "patient": SWITCH,

@@ -23,7 +23,7 @@ YES, NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
 @dataclass(frozen=True)
-class Kind:
+class ValueKind:
     """`words` completes "is not ..."; `parse` reads typed text and raises ValueError."""
 
     words: str
@@ -109,26 +109,26 @@ def is_text(value: Any) -> bool:
     return isinstance(value, str) and bool(value)
 
 
-def one_of(*words: str, aliases: Mapping[str, str] | None = None, meant: Mapping[str, str] | None = None) -> Kind:
+def one_of(*words: str, aliases: Mapping[str, str] | None = None, meant: Mapping[str, str] | None = None) -> ValueKind:
     """One of `words`, or an alias that stands for one of them. `meant`: hints for other values."""
 
     def parse(text: str) -> str:
         return (aliases or {}).get(text.lower(), text.lower())
 
-    return Kind("one of " + ", ".join(words), parse, lambda value: value in words, words, meant=meant or {},
-                schema={"type": "string", "enum": list(words)})  # fmt: skip
+    return ValueKind("one of " + ", ".join(words), parse, lambda value: value in words, words, meant=meant or {},
+                     schema={"type": "string", "enum": list(words)})  # fmt: skip
 
 
-def whole(low: int, high: int) -> Kind:
+def whole(low: int, high: int) -> ValueKind:
     words = f"a whole number from {low} to {high}"
-    return Kind(words, parse_whole, lambda v: type(v) is int and low <= v <= high, limits=(low, high),
-                schema={"type": "integer", "minimum": low, "maximum": high})  # fmt: skip
+    return ValueKind(words, parse_whole, lambda v: type(v) is int and low <= v <= high, limits=(low, high),
+                     schema={"type": "integer", "minimum": low, "maximum": high})  # fmt: skip
 
 
-def number(low: float, high: float, usual: str | None = None) -> Kind:
+def number(low: float, high: float, usual: str | None = None) -> ValueKind:
     words, limits = f"a number from {low:g} to {high:g}", (low, high)
-    return Kind(words, parse_number, lambda v: type(v) in (int, float) and low <= v <= high, (), limits, usual,
-                schema={"type": "number", "minimum": low, "maximum": high})  # fmt: skip
+    return ValueKind(words, parse_number, lambda v: type(v) in (int, float) and low <= v <= high, (), limits, usual,
+                     schema={"type": "number", "minimum": low, "maximum": high})  # fmt: skip
 
 
 UNITS = {"": 1, "s": 1, "ms": 0.001, "m": 60, "h": 3600}
@@ -136,7 +136,7 @@ TIME = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(ms|[smh]?)", re.ASCII)
 SIZE = re.compile(r"(\d{1,6})(?:MB?)?", re.ASCII | re.IGNORECASE)
 
 
-def seconds() -> Kind:
+def seconds() -> ValueKind:
     """A time: a number of seconds, or with a unit such as 500ms, 30s, 15m, 1h."""
 
     def parse(text: str) -> float:
@@ -145,13 +145,13 @@ def seconds() -> Kind:
             raise ValueError(text)
         return float(found[1]) * UNITS[found[2]]
 
-    return Kind(
+    return ValueKind(
         "a time such as 30, 30s or 15m", parse, lambda v: type(v) in (int, float) and 0 < v <= 1e6, limits=(1, 1e6),
         usual="15m",
     )  # fmt: skip
 
 
-def megabytes(low: int, high: int) -> Kind:
+def megabytes(low: int, high: int) -> ValueKind:
     """A size in megabytes, with or without the unit."""
 
     def parse(text: str) -> int:
@@ -160,7 +160,7 @@ def megabytes(low: int, high: int) -> Kind:
             raise ValueError(text)
         return int(found[1]) * 1_000_000
 
-    return Kind(
+    return ValueKind(
         f"a size from {low}MB to {high}MB",
         parse,
         lambda v: type(v) is int and low * 1_000_000 <= v <= high * 1_000_000,
@@ -168,21 +168,21 @@ def megabytes(low: int, high: int) -> Kind:
     )
 
 
-def either(word: str, kind: Kind) -> Kind:
+def either(word: str, kind: ValueKind) -> ValueKind:
     """`kind`, or one word such as "auto" or "off"."""
 
     def parse(text: str) -> Any:
         return word if text.lower() == word else kind.parse(text)
 
-    return Kind(f"{kind.words}, or {word}", parse, lambda v: v == word or kind.accepts(v), (), kind.limits, kind.usual,
-                schema={"anyOf": [kind.schema, {"type": "string", "enum": [word]}]})  # fmt: skip
+    return ValueKind(f"{kind.words}, or {word}", parse, lambda v: v == word or kind.accepts(v), (), kind.limits,
+                     kind.usual, schema={"anyOf": [kind.schema, {"type": "string", "enum": [word]}]})  # fmt: skip
 
 
 def is_via(value: Any) -> bool:
     return isinstance(value, str) and (value in ("auto", "off") or value.startswith(("http://", "https://")))
 
 
-VIA = Kind(
+VIA = ValueKind(
     "auto, off or an http URL",
     lambda text: text.lower() if text.lower() in ("auto", "off") else text,
     is_via,
@@ -203,7 +203,7 @@ def is_device(value: Any) -> bool:
 
 ON_A_MAC = "speech on a Mac runs on the performance cores of its CPU", "cpu"
 ON_AMD = "PyTorch for ROCm calls an AMD card cuda", "cuda"
-DEVICE = Kind(
+DEVICE = ValueKind(
     f"one of {DEVICE_NAMES}", parse_device, is_device, ("auto", "cpu", "cuda", "npu"),
     unsupported={
         "mps": ON_A_MAC, "metal": ON_A_MAC, "rocm": ON_AMD, "hip": ON_AMD,
@@ -212,11 +212,11 @@ DEVICE = Kind(
         "directml": ("nothing here is written for DirectML", "cpu"),
     },
 )  # fmt: skip
-TEXT = Kind("text", str, is_text)
-TARGET = Kind("text", lambda text: "-" if text in STDOUT else text, is_text)
-ANY_TEXT = Kind("text", str, lambda value: isinstance(value, str))
-BYTES = Kind("a size from 100KB to 1TB", parse_bytes, lambda v: type(v) is int and 10**5 <= v <= 10**12)
-SWITCH = Kind("true or false", parse_switch, lambda value: isinstance(value, bool), schema={"type": "boolean"})
+TEXT = ValueKind("text", str, is_text)
+TARGET = ValueKind("text", lambda text: "-" if text in STDOUT else text, is_text)
+ANY_TEXT = ValueKind("text", str, lambda value: isinstance(value, str))
+BYTES = ValueKind("a size from 100KB to 1TB", parse_bytes, lambda v: type(v) is int and 10**5 <= v <= 10**12)
+SWITCH = ValueKind("true or false", parse_switch, lambda value: isinstance(value, bool), schema={"type": "boolean"})
 
 
 Group = Literal[
@@ -234,7 +234,7 @@ class Setting:
     """
 
     flags: str  # as typed, a space between spellings
-    kind: Kind
+    kind: ValueKind
     help: str
     takes: str = ""  # the placeholder in help; by default the choices
     many: bool = False
@@ -362,7 +362,7 @@ def former_names(fields: Mapping[str, Field]) -> dict[str, str]:
     return {field.setting.former: name for name, field in fields.items() if field.setting.former}
 
 
-def kinds_of(*groups: type) -> dict[str, Kind]:
+def kinds_of(*groups: type) -> dict[str, ValueKind]:
     """What the settings of these groups accept, by name."""
     return {field.name: field.setting.kind for group in groups for field in fields_of(group)}
 
@@ -370,7 +370,7 @@ def kinds_of(*groups: type) -> dict[str, Kind]:
 class Checked:
     """Base of a dataclass that programs fill in: `rules` says what each field accepts, besides a default of None."""
 
-    rules: ClassVar[Mapping[str, Kind]]
+    rules: ClassVar[Mapping[str, ValueKind]]
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):  # type: ignore[arg-type]

@@ -21,7 +21,7 @@ from omnitts_cli.audio.target import put
 from omnitts_cli.errors import InputError, ModelError
 from omnitts_cli.parse import json_object
 from omnitts_cli.voices import Adapter, Pair
-from omnitts_cli.weights.header import Entry, Header, read_header, shown
+from omnitts_cli.weights.header import Header, TensorEntry, read_header, shown
 
 PREFIX = "lora."  # of the tensors in a voice file
 MODULE = re.compile(r"talker\.[a-z0-9_]+(\.[a-z0-9_]+){0,15}", re.ASCII)
@@ -107,13 +107,13 @@ def safetensors_of(tensors: Mapping[str, tuple[str, np.ndarray]], metadata: Mapp
 # ---- reading
 
 
-def checked(entries: Mapping[str, Entry]) -> dict[str, tuple[Entry, Entry]]:
+def checked(entries: Mapping[str, TensorEntry]) -> dict[str, tuple[TensorEntry, TensorEntry]]:
     """The A and B of each module, from names such as MODULE.lora_A. Raises Misfit."""
     if not entries:
         raise Misfit("it has no tensors of an adapter")
     if len(entries) > 2 * MOST_PAIRS:
         raise Misfit(f"it has {len(entries):,} tensors; at most {2 * MOST_PAIRS:,} are read")
-    found: dict[str, dict[str, Entry]] = {}
+    found: dict[str, dict[str, TensorEntry]] = {}
     for name, entry in entries.items():
         module, _, part = name.rpartition(".")
         if part not in ("lora_A", "lora_B") or not MODULE.fullmatch(module):
@@ -134,7 +134,7 @@ def checked(entries: Mapping[str, Entry]) -> dict[str, tuple[Entry, Entry]]:
     return pairs
 
 
-def read(header: Header, pairs: Mapping[str, tuple[Entry, Entry]], scales: Mapping[str, float]) -> Adapter:
+def read(header: Header, pairs: Mapping[str, tuple[TensorEntry, TensorEntry]], scales: Mapping[str, float]) -> Adapter:
     """The adapter whose tensors have been checked. Raises Misfit for numbers that cannot be used."""
     made = {}
     for module, parts in pairs.items():
@@ -152,13 +152,13 @@ def checked_scale(scale: float) -> float:
     return float(scale)
 
 
-def values(header: Header, entry: Entry) -> np.ndarray:
+def values(header: Header, entry: TensorEntry) -> np.ndarray:
     """A tensor of a file as float32, in its shape."""
     found = np.frombuffer(data_of(header, entry), KINDS[entry.dtype]).reshape(entry.shape)
     return from_bf16(found) if entry.dtype == "BF16" else found.astype(np.float32)
 
 
-def data_of(header: Header, entry: Entry) -> bytes:
+def data_of(header: Header, entry: TensorEntry) -> bytes:
     """The bytes of a tensor."""
     with header.path.open("rb") as file:
         file.seek(entry.begin)
@@ -275,6 +275,6 @@ def vector_of(path: Path) -> np.ndarray:
     return found
 
 
-def named(entries: Iterable[tuple[str, Entry]]) -> dict[str, Entry]:
+def named(entries: Iterable[tuple[str, TensorEntry]]) -> dict[str, TensorEntry]:
     """The adapter's tensors of a voice file, without the prefix."""
     return {name.removeprefix(PREFIX): entry for name, entry in entries if name.startswith(PREFIX)}

@@ -18,7 +18,7 @@ from omnitts_cli.text.short_english import ALSO_WORDS, SHORT_ENGLISH
 
 
 @dataclass(frozen=True)
-class Rules:
+class ShortFormRules:
     titles: frozenset[str]
     numbered: frozenset[str]
     common: frozenset[str]
@@ -38,12 +38,12 @@ class Rules:
         return self.titles | self.numbered | self.common | self.closing | self.suffixes | self.short
 
 
-NAMES = [field.name for field in fields(Rules)][:-1]  # of the sets of words
+NAMES = [field.name for field in fields(ShortFormRules)][:-1]  # of the sets of words
 
 
-def rules(titles: str, numbered: str, common: str, starters: str, *more: str, ordinals: bool = False) -> Rules:
+def rules(titles: str, numbered: str, common: str, starters: str, *more: str, ordinals: bool = False) -> ShortFormRules:
     given = [words(part) for part in (titles, numbered, common, starters, *more)]
-    return Rules(**dict(zip(NAMES, given, strict=False)), ordinals=ordinals)
+    return ShortFormRules(**dict(zip(NAMES, given, strict=False)), ordinals=ordinals)
 
 
 def words(text: str) -> frozenset[str]:
@@ -149,10 +149,10 @@ BY_LANGUAGE = {
 
 
 @cache
-def rules_for(language: str | None) -> Rules:
+def rules_for(language: str | None) -> ShortFormRules:
     """The rules of a language; of all of them together where it is not known."""
     if language is not None:
         return BY_LANGUAGE.get(language, ENGLISH)
     every = (ENGLISH, GERMAN, FRENCH, SPANISH, PORTUGUESE, ITALIAN, RUSSIAN)
     joined: dict[str, Any] = {name: frozenset().union(*(getattr(known, name) for known in every)) for name in NAMES}
-    return Rules(**joined)
+    return ShortFormRules(**joined)

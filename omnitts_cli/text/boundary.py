@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from omnitts_cli.text.abbreviations import GERMAN_BEFORE, GERMAN_DATE, Rules
+from omnitts_cli.text.abbreviations import GERMAN_BEFORE, GERMAN_DATE, ShortFormRules
 from omnitts_cli.text.pattern import WidePattern
 
 STOPS = ".!?…。！？｡．‼⁇⁈⁉"
@@ -40,7 +40,7 @@ EXCLAIMED = frozenset("hmm mm shh psst brr thx pls brb ttyl tbh smh rn btw tmrw"
 LOOK_BACK = 40
 
 
-def ends_sentence(before: str, stops: str, closers: str, adjacent: bool, after: str, rules: Rules) -> bool:
+def ends_sentence(before: str, stops: str, closers: str, adjacent: bool, after: str, rules: ShortFormRules) -> bool:
     """`before` is the sentence up to the stop, `after` the beginning of what follows (a word, or less)."""
     following = after[:1]
     if stops[-1] in FULL_STOPS:
@@ -57,7 +57,7 @@ def ends_sentence(before: str, stops: str, closers: str, adjacent: bool, after: 
     return not abbreviated(before, after, rules)
 
 
-def ends_before_small_letter(before: str, stops: str, closers: str, rules: Rules) -> bool:
+def ends_before_small_letter(before: str, stops: str, closers: str, rules: ShortFormRules) -> bool:
     """Rare: only in text without capitals, after a word that is not an abbreviation."""
     if closers or len(stops) > 1 or stops == "…":
         return False
@@ -65,7 +65,7 @@ def ends_before_small_letter(before: str, stops: str, closers: str, rules: Rules
     return first.islower() and (stops in "!?" or not (abbreviated(before, "", rules) or shortened(before, rules)))
 
 
-def shortened(before: str, rules: Rules) -> bool:
+def shortened(before: str, rules: ShortFormRules) -> bool:
     """Whether a sentence may go on with a small letter or a digit: it ends with a short form, as `3 lg. eggs`."""
     word = LAST_LETTERS.search(before[-LOOK_BACK:])
     written = word[0].lower() if word else ""
@@ -74,7 +74,7 @@ def shortened(before: str, rules: Rules) -> bool:
     return written in rules.short or (bool(NO_VOWEL.fullmatch(written)) and written not in EXCLAIMED)
 
 
-def abbreviated(before: str, after: str, rules: Rules) -> bool:
+def abbreviated(before: str, after: str, rules: ShortFormRules) -> bool:
     """Whether the word before a single full stop is an abbreviation, an initial or a number that goes on."""
     if LIST_NUMBER.fullmatch(before):
         return True  # `1. The first point`
@@ -100,7 +100,7 @@ def abbreviated(before: str, after: str, rules: Rules) -> bool:
     )
 
 
-def of_known_word(candidates: set[str], tail: str, after: str, rules: Rules) -> bool:
+def of_known_word(candidates: set[str], tail: str, after: str, rules: ShortFormRules) -> bool:
     """Whether the word before a full stop is an abbreviation of the language, and its sentence goes on."""
     if candidates & rules.closing:
         return not capital(after) or first_word(after).lower() in rules.zones
@@ -115,7 +115,7 @@ def of_known_word(candidates: set[str], tail: str, after: str, rules: Rules) -> 
     return bool(candidates & rules.common) and not starts_sentence(after, rules)
 
 
-def goes_on(tail: str, after: str, rules: Rules) -> bool:
+def goes_on(tail: str, after: str, rules: ShortFormRules) -> bool:
     """Whether a sentence goes on behind a short form: Wt. 12 oz, 3 bks. @ 25¢, Med. Ctr. Drive, mtg. Tuesday."""
     if after.lstrip("([")[:1].isdigit() or after[:1] in SIGNS:
         return True
@@ -126,7 +126,7 @@ def goes_on(tail: str, after: str, rules: Rules) -> bool:
     return not starts_sentence(after, rules)
 
 
-def ordinal(tail: str, after: str, rules: Rules) -> bool:
+def ordinal(tail: str, after: str, rules: ShortFormRules) -> bool:
     """Whether a number with a full stop is an ordinal, as in German: `am 5. Juni`."""
     if rules.ordinals:
         return not starts_sentence(after, rules)
@@ -148,7 +148,7 @@ def first_word(after: str) -> str:
     return word[0] if word else ""
 
 
-def starts_sentence(after: str, rules: Rules) -> bool:
+def starts_sentence(after: str, rules: ShortFormRules) -> bool:
     """Whether the next word is one that often begins a sentence."""
     if not capital(after):
         return False

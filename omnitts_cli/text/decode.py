@@ -16,7 +16,7 @@ BOMS = (  # the longer ones first: UTF-32-LE begins like UTF-16-LE
 LONGEST_BOM = 4
 
 
-class Decoder:
+class TextDecoder:
     """Decodes bytes as they arrive. Without `encoding`: what a byte order mark says, else UTF-8."""
 
     def __init__(self, encoding: str | None = None, name: str = "standard input") -> None:
@@ -82,4 +82,4 @@ def checked_encoding(name: str) -> str:
 
 def decode(data: bytes, encoding: str | None = None, name: str = "the text") -> str:
     """The whole text of `data`."""
-    return Decoder(encoding, name).feed(data, final=True)
+    return TextDecoder(encoding, name).feed(data, final=True)

@@ -10,7 +10,7 @@ from typing import BinaryIO, Literal, get_args
 
 from omnitts_cli.errors import InputError, UsageError
 from omnitts_cli.text.clean import Cleaner, clean, nothing_to_speak
-from omnitts_cli.text.decode import Decoder, decode
+from omnitts_cli.text.decode import TextDecoder, decode
 from omnitts_cli.text.formats.block import LARGEST_DOCUMENT, Block
 from omnitts_cli.text.given import as_words
 from omnitts_cli.text.lexicon import Lexicon
@@ -55,7 +55,7 @@ class TextStream:
     """Plain text as it arrives: bytes in, pieces out. For a pipe that stays open."""
 
     def __init__(self, options: TextOptions, name: str = "standard input") -> None:
-        self._decoder = Decoder(options.encoding, name)
+        self._decoder = TextDecoder(options.encoding, name)
         self._cleaner = Cleaner()
         self._splitter = options.splitter()
         self._lexicon = options.lexicon

@@ -10,7 +10,7 @@ from omnitts_cli.text.given import as_words
 TEXT_INPUTS = ("phonemes-en-us",)
 
 
-class Arriving(Protocol):
+class ArrivingText(Protocol):
     """Text that is still arriving."""
 
     def write(self, text: str) -> str:
@@ -34,7 +34,7 @@ class TextInput:
 
         return phonemes(text)
 
-    def arriving(self) -> Arriving:
+    def arriving(self) -> ArrivingText:
         from omnitts_cli.text.american.phonemes import ArrivingPhonemes
 
         return ArrivingPhonemes()

@@ -14,7 +14,7 @@ import unicodedata
 from omnitts_cli.text.abbreviations import rules_for
 from omnitts_cli.text.boundary import NO_VOWEL, starts_sentence
 from omnitts_cli.text.spoken import amounts, codes, dates, files, measures, places, short_forms, signs, units
-from omnitts_cli.text.spoken.rules import Rules
+from omnitts_cli.text.spoken.rules import ReadingRules
 from omnitts_cli.text.unreadable import GREEK, Unreadable
 
 SIGNS = {
@@ -29,7 +29,7 @@ SIGNS = {
 }  # fmt: skip
 
 
-FORMS = Rules((
+FORMS = ReadingRules((
     *files.RULES, *codes.ADDRESSES, *dates.RULES, *codes.RULES, *places.RULES, *signs.RULES, *short_forms.RULES,
     *amounts.RULES, *measures.RULES, *short_forms.LAST,
 ))  # fmt: skip

@@ -30,8 +30,8 @@ from omnitts_cli.training.stage_results import CODEC_FOLDER, MODEL, trained_code
 from omnitts_cli.training.teacher import Teacher
 from omnitts_cli.training.teacher_files import teacher_files
 from omnitts_cli.training.team import Team
-from omnitts_cli.training.texts import Line
-from omnitts_cli.training.tokens import Tokens
+from omnitts_cli.training.texts import TrainingLine
+from omnitts_cli.training.tokens import TokenLists
 from omnitts_cli.tuning.journal import Journal
 
 STAGES = ("teacher", "texts", "speak", "codec", "polish", "speech", "export", "rows", "judge", "picture")
@@ -62,10 +62,10 @@ class Rebuild:
         texts.write(self.work / TEXTS, lines)
         finished = self.work / MODEL
         if (finished / "vocab.json").exists():
-            tokens = Tokens.read(finished)
+            tokens = TokenLists.read(finished)
         else:
             described = texts.descriptions(self.recipe.seed, self.recipe.texts.described)
-            tokens = Tokens.learn([*(line.read for line in lines), *described], self.recipe.texts.merges)
+            tokens = TokenLists.learn([*(line.read for line in lines), *described], self.recipe.texts.merges)
         tokens.write(self.work)
 
     def speak(self, series: int, hours: float | None, minutes: float | None) -> None:
@@ -131,11 +131,11 @@ class Rebuild:
     def _shards(self) -> ShardReader:
         return ShardReader(self.work / FOLDER, self.team.rank, self.team.size)
 
-    def _read(self) -> list[Line]:
+    def _read(self) -> list[TrainingLine]:
         return texts.read(self.work / TEXTS)
 
-    def _tokens(self) -> Tokens:
-        return Tokens.read(self.work)
+    def _tokens(self) -> TokenLists:
+        return TokenLists.read(self.work)
 
 
 def arguments() -> argparse.ArgumentParser:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 MOST_UNITS = 3  # sounds of one letter: the x of "xml" has three
 
 
-class Alignment:
+class LetterAlignment:
     """Probabilities that a letter stands for a chunk of sounds, improved by aligning again (hard EM)."""
 
     def __init__(self, units: Callable[[str], Sequence[str]]) -> None:

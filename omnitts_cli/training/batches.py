@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from omnitts_cli.training.dataset import UnnamedTable, UtteranceTable
-from omnitts_cli.training.ids import CodecIds, TextIds
+from omnitts_cli.training.ids import CodecIds, TinyTextIds
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.recording import recorded
 from omnitts_cli.training.teacher import FACTS, PHONES_PER_FRAME
@@ -70,13 +70,13 @@ class Batch:
     frame: Tensor  # [B, L]: index in the utterance of the frame that follows this row
 
 
-def draw(table: UtteranceTable, size: int, recipe: Recipe, codec: CodecIds, text: TextIds) -> Batch:
+def draw(table: UtteranceTable, size: int, recipe: Recipe, codec: CodecIds, text: TinyTextIds) -> Batch:
     """`size` random utterances of named voices."""
     return lay_out(named(table, size, recipe), table.rows, recipe, codec, text)
 
 
 def draw_mixed(
-    table: UtteranceTable, unnamed: UnnamedTable, size: int, recipe: Recipe, codec: CodecIds, text: TextIds
+    table: UtteranceTable, unnamed: UnnamedTable, size: int, recipe: Recipe, codec: CodecIds, text: TinyTextIds
 ) -> Batch:
     """`size` examples of every kind, in the shares of the recipe."""
     plan = recipe.unnamed_speakers
@@ -185,7 +185,7 @@ def _start(head: Tensor, streamed: Tensor, words: Tensor) -> Tensor:
     return torch.where(streamed, head + 1, head + words + 2)
 
 
-def lay_out(given: Examples, rows: int, recipe: Recipe, codec: CodecIds, text: TextIds) -> Batch:
+def lay_out(given: Examples, rows: int, recipe: Recipe, codec: CodecIds, text: TinyTextIds) -> Batch:
     plan, own, before = recipe.speech_training, given.own, given.before
     size, device = len(given.speaker), given.speaker.device
     row = torch.arange(rows, device=device)[None]  # [1, L]
@@ -233,7 +233,7 @@ def _one_after_the_other(first: Tensor, second: Tensor, count: Tensor, at: Tenso
     return torch.where((at < count)[..., None], pieces[0], pieces[1])
 
 
-def _text_ids(given: Examples, row: Tensor, head: Tensor, text: TextIds) -> Tensor:
+def _text_ids(given: Examples, row: Tensor, head: Tensor, text: TinyTextIds) -> Tensor:
     """The text id of every row. In both text modes, row `head + n` has token n."""
     place, token, words = row - given.instructed, row - head, given.before.length + given.own.length
     ids = torch.full_like(token, text.pad)

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from omnitts_cli.training.mel_distance import MelDistance
-from omnitts_cli.training.shapes import Codec
+from omnitts_cli.training.shapes import TinyCodec
 from omnitts_cli.training.teacher import SAMPLE_RATE, SAMPLES_PER_FRAME
 
 
 @torch.no_grad()
-def usage(codec: Codec, sounds: Sequence[np.ndarray]) -> dict[str, Any]:
+def usage(codec: TinyCodec, sounds: Sequence[np.ndarray]) -> dict[str, Any]:
     """`lost`: log-mel distance when only the first groups are decoded, by their number. `in_use`: the perplexity of
     each group's codes. `dimensions`: the effective number of dimensions that the residual books code.
     """
@@ -39,7 +39,7 @@ def usage(codec: Codec, sounds: Sequence[np.ndarray]) -> dict[str, Any]:
     }
 
 
-def _of_first(codec: Codec, codes: Tensor, count: int) -> Tensor:
+def _of_first(codec: TinyCodec, codes: Tensor, count: int) -> Tensor:
     """The quantised latent of the first `count` groups."""
     halves = codec.decoder.quantiser
     quantised = halves.leading.decode(codes[..., :1])

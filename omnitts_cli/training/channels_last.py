@@ -28,7 +28,7 @@ def channels_last(module: nn.Module, padded: bool = False) -> None:
         if type(found) is nn.Conv1d and found.groups == 1:
             found.__class__ = _Padded if padded else _Conv
         elif type(found) is nn.ConvTranspose1d and found.groups == 1:
-            found.__class__ = _Rise
+            found.__class__ = _WideRise
 
 
 def even_conv(
@@ -77,7 +77,7 @@ class _Padded(_Conv):
     keep = True
 
 
-class _Rise(nn.ConvTranspose1d):
+class _WideRise(nn.ConvTranspose1d):
     def forward(self, x: Tensor, output_size: list[int] | None = None) -> Tensor:
         (stride,), (padding,), (extra,), (dilation,) = self.stride, self.padding, self.output_padding, self.dilation
         image = x.unsqueeze(2).contiguous(memory_format=torch.channels_last)

@@ -19,7 +19,7 @@ from omnitts_cli.training.periodicity import DOWN, HOP, Periodicity, pitches
 from omnitts_cli.training.pool import FRAME, ShardReader, SoundPool
 from omnitts_cli.training.quantise import LearningQuantiser
 from omnitts_cli.training.recipe import CodecTraining, Polish, Recipe
-from omnitts_cli.training.shapes import Codec, build_codec
+from omnitts_cli.training.shapes import TinyCodec, build_codec
 from omnitts_cli.training.stage_results import STEM, exported_codec, finished_codec
 from omnitts_cli.training.teacher import PHONES, PHONES_PER_FRAME, SAMPLE_RATE
 from omnitts_cli.training.team import Team
@@ -160,7 +160,7 @@ class CodecStage:
         self.optimiser.step()
         self.quantiser.renew()
 
-    def resume_trained(self, codec: Codec) -> None:
+    def resume_trained(self, codec: TinyCodec) -> None:
         """Continue from an exported codec."""
         self.encoder.load_state_dict(codec.encoder.state_dict())
         self.decoder.load_state_dict(codec.decoder.state_dict())
@@ -222,13 +222,13 @@ def train_codec(
         stage.begin(stream.capture, journal)
         weights = sum(p.numel() for p in stage.learned)
         journal.write(event="start", resumed=started, weights=weights, hours=pool.hours, members=team.size)
-        Loop(stage, stream.capture, shards, journal, folder, Budget(minutes), started).run()
+        TrainingLoop(stage, stream.capture, shards, journal, folder, Budget(minutes), started).run()
         if team.leads:
             stage.save(folder)
     journal.write(event="end", hours=pool.hours)
 
 
-class Loop:
+class TrainingLoop:
     """The training loop: phases, learning rate, journal and checkpoints."""
 
     def __init__(

@@ -16,10 +16,10 @@ from torch import Tensor
 from omnitts_cli.models.codec_encoder import CodecEncoder
 from omnitts_cli.models.speaker import MelShape, log_mel
 from omnitts_cli.training.bending import bent, curve, half_periods, walk
-from omnitts_cli.training.pool import UNNAMED, Utterance
+from omnitts_cli.training.pool import UNNAMED, TeacherUtterance
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.teacher import FACTS, PHONES_PER_FRAME, SAMPLE_RATE, SAMPLES_PER_FRAME
-from omnitts_cli.training.tokens import Tokens
+from omnitts_cli.training.tokens import TokenLists
 from omnitts_cli.training.unnamed_speakers import describe
 
 FIXED_ROWS = 11
@@ -48,7 +48,7 @@ class UtteranceTable:
         self.filled = torch.zeros((), dtype=torch.int64, device=device)
         self.added = 0
 
-    def add(self, texts: list[list[int]], codes: Tensor, utterances: list[Utterance]) -> Tensor:
+    def add(self, texts: list[list[int]], codes: Tensor, utterances: list[TeacherUtterance]) -> Tensor:
         """Store texts as ids, codes [n, up to `frames`, G] and the phones of `utterances`; returns their places."""
         at = [(self.added + n) % self.capacity for n in range(len(texts))]
         phones = torch.zeros(len(texts), self.frames, PHONES_PER_FRAME, dtype=torch.uint8)
@@ -127,13 +127,13 @@ def _padded(texts: list[list[int]], width: int) -> Tensor:
 class Instructions:
     """Descriptions of unnamed speakers, as the ids with which a prompt begins."""
 
-    def __init__(self, seed: int, tokens: Tokens) -> None:
+    def __init__(self, seed: int, tokens: TokenLists) -> None:
         self._draw, self._encoder = random.Random(seed), tokens.encoder()
         start, user, stop, newline = INSTRUCTION_FRAME
         self._start, self._user, self._stop = [tokens.special(start)], user, [tokens.special(stop)]
         self._newline = self._ids(newline)
 
-    def of(self, utterance: Utterance) -> list[int]:
+    def of(self, utterance: TeacherUtterance) -> list[int]:
         """A random description of at most LONGEST_INSTRUCTION ids; a tokenizer with few merges needs several tries."""
         while True:
             body = self._ids(self._user + describe(utterance.facts, self._draw))
@@ -149,7 +149,7 @@ class Dataset:
     """Tables of several lengths, filled from the shards through the codec's encoder."""
 
     def __init__(
-        self, recipe: Recipe, encoder: CodecEncoder, ids: list[list[int]], capacity: int, tokens: Tokens
+        self, recipe: Recipe, encoder: CodecEncoder, ids: list[list[int]], capacity: int, tokens: TokenLists
     ) -> None:
         self._encoder, self._ids = encoder, ids  # ids: of every text
         self._at_once = recipe.speech_training.encoded
@@ -164,15 +164,15 @@ class Dataset:
         # the first utterances are held back, to measure the loss on them
         self.held_back = [UtteranceTable(*size, plan.held_back, device) for size in sizes]
         self.held_back_unnamed = [UnnamedTable(*size, plan.held_back, device, clip) for size, clip in longer]
-        self._waiting: list[list[Utterance]] = [[] for _ in sizes]
-        self._waiting_unnamed: list[Utterance] = []  # in pairs of one speaker
+        self._waiting: list[list[TeacherUtterance]] = [[] for _ in sizes]
+        self._waiting_unnamed: list[TeacherUtterance] = []  # in pairs of one speaker
         self.seconds = 0.0
 
     def ready(self, least: int) -> bool:
         """Whether every table has utterances, and the first at least `least`."""
         return self.tables[0].added >= least and all(t.added for t in (*self.tables, *self.unnamed))
 
-    def add(self, utterances: list[Utterance]) -> None:
+    def add(self, utterances: list[TeacherUtterance]) -> None:
         for utterance in utterances:
             n = self._fitting(utterance)
             if utterance.voice != UNNAMED and n is not None:
@@ -189,7 +189,7 @@ class Dataset:
         while len(self._waiting_unnamed) >= self._at_once:
             self._add_unnamed([self._waiting_unnamed.pop() for _ in range(self._at_once)])
 
-    def _add_unnamed(self, said: list[Utterance]) -> None:
+    def _add_unnamed(self, said: list[TeacherUtterance]) -> None:
         """Add pairs of one speaker: each utterance to the shortest table with room for it and its description, together
         with the other one of its pair."""
         codes = self._encode(said, self._longest)
@@ -215,14 +215,14 @@ class Dataset:
                     [torch.from_numpy(u.sound) for u in others],
                 )
 
-    def _fitting(self, utterance: Utterance, instructed: int = 0) -> int | None:
+    def _fitting(self, utterance: TeacherUtterance, instructed: int = 0) -> int | None:
         """The index of the shortest table with room, if there is one."""
         text, sound = self._ids[utterance.text], utterance.sound
         rows = FIXED_ROWS + instructed + len(text) + len(sound) // SAMPLES_PER_FRAME
         return next((n for n, table in enumerate(self.tables) if rows <= table.rows), None)
 
     @torch.no_grad()
-    def _encode(self, utterances: list[Utterance], frames: int, wandering: bool = False) -> Tensor:
+    def _encode(self, utterances: list[TeacherUtterance], frames: int, wandering: bool = False) -> Tensor:
         """Codes [n, frames, G]; those after the end of a sound have no meaning. `wandering`: of frames with different
         delays (`bending`)."""
         device, groups = self.tables[0].text.device, self._encoder.shape.groups

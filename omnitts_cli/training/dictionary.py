@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from omnitts_cli.text.american.dictionary import SPACE, write
-from omnitts_cli.text.american.words import Words
+from omnitts_cli.text.american.words import WordReader
 
 Readings = str | dict[str, str | None]
 
@@ -36,13 +36,13 @@ def entries(
     """Every word with its line of the file. Our own words replace misaki's, and `others` has words that misaki lacks.
     Words that the rules of inflection yield are left out.
     """
-    found = Lines({word: line(readings, "-") for word, readings in silver.items()})
+    found = DictionaryLines({word: line(readings, "-") for word, readings in silver.items()})
     found |= {word: line(readings, "") for word, readings in gold.items()}
     for word in own:
         found.pop(word.lower(), None)
         found.pop(word.capitalize(), None)
     found |= own
-    words = Words(Path(), found)
+    words = WordReader(Path(), found)
     known = {word.lower() for word in found}
     # a name such as Wante must not become the stem of "wanted"
     found |= {
@@ -56,7 +56,7 @@ def entries(
     return found
 
 
-class Lines(dict[str, str]):
+class DictionaryLines(dict[str, str]):
     """A dictionary in memory."""
 
     def find(self, word: str) -> str | None:

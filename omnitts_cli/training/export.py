@@ -16,20 +16,20 @@ from omnitts_cli.families.qwen3_tts.family import decoder_names
 from omnitts_cli.training import files, speech_stage
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.speaker_heads import stretch
-from omnitts_cli.training.speech import Speech
+from omnitts_cli.training.speech import TinySpeech
 from omnitts_cli.training.stage_results import CODEC_FOLDER, exported_codec, language_names, trained_codec
-from omnitts_cli.training.tokens import Tokens
+from omnitts_cli.training.tokens import TokenLists
 from omnitts_cli.tuning import checkpoints
 
 
-def export(recipe: Recipe, work: Path, tokens: Tokens, folder: Path, decoder: Path | None = None) -> None:
+def export(recipe: Recipe, work: Path, tokens: TokenLists, folder: Path, decoder: Path | None = None) -> None:
     """Write the folder; `work` is where the stages keep their checkpoints. `decoder`: see `export_codec`."""
     export_codec(recipe, work, folder / CODEC_FOLDER, decoder)
     _describe(folder / "config.json", files.model_config(recipe, tokens))
     _describe(folder / "generation_config.json", files.generation_config(recipe))
     _describe(folder / "preprocessor_config.json", files.PREPROCESSOR)
     tokens.write(folder)
-    speech = Speech(recipe, tokens)
+    speech = TinySpeech(recipe, tokens)
     saved = checkpoints.load(work, speech_stage.STEM)
     speech.load_state_dict(checkpoints.under("speech", saved))
     if (centre := saved.get(f"{speech_stage.STORED_HEADS}.centre")) is not None:

@@ -6,20 +6,20 @@ from typing import Any
 
 from omnitts_cli.models.layers import StackShape
 from omnitts_cli.text.model_input import TEXT_INPUTS
-from omnitts_cli.training.ids import TextIds, codec_ids
+from omnitts_cli.training.ids import TinyTextIds, codec_ids
 from omnitts_cli.training.recipe import CodecSizes, Recipe
 from omnitts_cli.training.shapes import encoder_shape
 from omnitts_cli.training.speech import predictor_shape, speaker_shape, talker_shape
 from omnitts_cli.training.teacher import SAMPLE_RATE, SAMPLES_PER_FRAME
-from omnitts_cli.training.tokens import Tokens
+from omnitts_cli.training.tokens import TokenLists
 
 SPEECH_POSITIONS = 4096  # more than five minutes of prompt and speech; never trained for, refused beyond
 LONGEST_PIECE = 110  # letters: it is trained on sentences of up to nine seconds
 VERSION = "4.57.3"  # of transformers, as the released files say
 
 
-def model_config(recipe: Recipe, tokens: Tokens) -> dict[str, Any]:
-    text = TextIds.of(tokens)
+def model_config(recipe: Recipe, tokens: TokenLists) -> dict[str, Any]:
+    text = TinyTextIds.of(tokens)
     return {
         "architectures": ["Qwen3TTSForConditionalGeneration"],
         "assistant_token_id": text.assistant,
@@ -61,7 +61,7 @@ def _speaker(recipe: Recipe) -> dict[str, Any]:
     }
 
 
-def _talker(recipe: Recipe, tokens: Tokens) -> dict[str, Any]:
+def _talker(recipe: Recipe, tokens: TokenLists) -> dict[str, Any]:
     s, ids = recipe.speech, codec_ids(recipe)
     third = s.head_dim // 2 // 3
     return {

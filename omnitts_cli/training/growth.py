@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from omnitts_cli.models.layers import StackShape
-from omnitts_cli.training.speech import Speech
+from omnitts_cli.training.speech import TinySpeech
 
 WRITERS = ("out", "down")
 """Weights that write to the residual stream of a stack."""
@@ -27,7 +27,7 @@ TABLES = (
 
 
 @torch.no_grad()
-def grown(small: Speech, large: Speech) -> dict[str, Tensor]:
+def grown(small: TinySpeech, large: TinySpeech) -> dict[str, Tensor]:
     """The weights of `small` in the shapes of `large`, whose own weights are used where something new reads."""
     found = {name: value.clone() for name, value in large.state_dict().items()}
     known = small.state_dict()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from omnitts_cli.training.recipe import Recipe
-from omnitts_cli.training.tokens import Tokens
+from omnitts_cli.training.tokens import TokenLists
 
 CONTROLS = 1024
 """The number of entries of group 0's vocabulary after the audio codes; generators of the family suppress this many."""
@@ -45,7 +45,7 @@ class CodecIds:
 
 
 @dataclass(frozen=True)
-class TextIds:
+class TinyTextIds:
     """Text tokens that prompts place by number."""
 
     start: int
@@ -57,8 +57,8 @@ class TextIds:
     end: int
 
     @staticmethod
-    def of(tokens: Tokens) -> TextIds:
-        return TextIds(
+    def of(tokens: TokenLists) -> TinyTextIds:
+        return TinyTextIds(
             start=tokens.special("<|im_start|>"),
             stop=tokens.special("<|im_end|>"),
             assistant=tokens.word("assistant"),

@@ -19,7 +19,7 @@ ALIGNED = 8
 
 
 @dataclass(frozen=True)
-class Place:
+class OwnedWeight:
     """A weight and the module that owns it."""
 
     owner: nn.Module
@@ -62,7 +62,7 @@ class JoinedWeights:
                     if not any(word in f"{path}.{name}" for word in skip):
                         wide = weight.ndim > 1 or (name == "bias" and not isinstance(owner, nn.LayerNorm))
                         halved = half is not None and wide and id(weight) not in never
-                        places.append(Place(owner, name, weight, halved))
+                        places.append(OwnedWeight(owner, name, weight, halved))
         # those in half precision first, so that one cast converts all of them
         self.places = sorted(places, key=lambda place: not place.halved)
         self._half = half

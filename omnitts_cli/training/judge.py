@@ -17,7 +17,7 @@ import torch
 from omnitts_cli.bench.acoustics import pitch
 from omnitts_cli.bench.campaign import Shape
 from omnitts_cli.bench.evaluate import Transcribe, harder, sentences, word_errors, words
-from omnitts_cli.bench.job import Job, Speaker, Texts
+from omnitts_cli.bench.job import BenchJob, BenchTexts, BenchVoice
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.errors import InputError
 from omnitts_cli.settings.engine import EngineSettings
@@ -31,7 +31,7 @@ from omnitts_cli.training.listeners import Installed, Listeners
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.spoken import peak_memory, speak
 from omnitts_cli.training.stage_results import exported_codec
-from omnitts_cli.training.teacher import SAMPLE_RATE, Spoken, Teacher, TeacherVoice
+from omnitts_cli.training.teacher import SAMPLE_RATE, Teacher, TeacherSpeech, TeacherVoice
 from omnitts_cli.weights.sums import sha256_of
 
 PARTS = ("spoken", "codec", "runaways", "clone", "design", "speed")
@@ -265,7 +265,9 @@ class Judge:
         """Speed of one request at a time, beside whatever else this machine does (`load`); peak memory of the
         process."""
         settings = EngineSettings(device="cpu", slots=1)
-        job = Job(str(self.model), settings, Shape(levels=(1,), requests=8), Speaker(), Texts(), command="judge")
+        job = BenchJob(
+            str(self.model), settings, Shape(levels=(1,), requests=8), BenchVoice(), BenchTexts(), command="judge"
+        )
         level = job.run(lambda level: None, lambda report: None).levels[0]
         memory = peak_memory(str(self.model), sentences()[:10])
         return {
@@ -328,7 +330,7 @@ def spoken_texts() -> list[str]:
     return [*sentences(), *harder()]
 
 
-def _all(teacher: Teacher, lines: list[str], voice: TeacherVoice) -> list[Spoken]:
+def _all(teacher: Teacher, lines: list[str], voice: TeacherVoice) -> list[TeacherSpeech]:
     """A few at a time: on a CPU, eight together take 1.4 times as long as two groups of four, and need more memory."""
     few = [lines[at : at + FEW] for at in range(0, len(lines), FEW)]
     return [spoken for some in few for spoken in teacher.speak(some, [voice] * len(some))]

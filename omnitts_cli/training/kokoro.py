@@ -36,7 +36,7 @@ FRESH = re.compile(r"(norm\d?|adain\d\.\d)\.norm\.(weight|bias)$|bert\.pooler\.|
 
 
 @dataclass(frozen=True)
-class Pass:
+class TeacherBatch:
     """The result of one batch. Sounds and pitches are padded; `frames` are the valid lengths."""
 
     sound: Tensor  # [B, n]
@@ -180,7 +180,7 @@ class Intonation:
 
 
 @torch.no_grad()
-def speak(model: Any, ids: list[list[int]], styles: Tensor, pace: Tensor, intonation: Intonation) -> Pass:
+def speak(model: Any, ids: list[list[int]], styles: Tensor, pace: Tensor, intonation: Intonation) -> TeacherBatch:
     """ids: [0, phonemes, 0] of each text. styles [B, 256]; pace [B] divides durations."""
     device = styles.device
     lengths = torch.tensor([len(i) for i in ids], device=device)
@@ -213,4 +213,4 @@ def speak(model: Any, ids: list[list[int]], styles: Tensor, pace: Tensor, intona
     text = model.text_encoder(tokens, lengths, pad) @ align
     with torch.autocast(device.type, torch.float16, enabled=model.half_sound):
         sound = model.decoder(text, curves[0], curves[1], who).squeeze(1)
-    return Pass(sound.float(), frames, _Lengths.frames, curves[0])
+    return TeacherBatch(sound.float(), frames, _Lengths.frames, curves[0])

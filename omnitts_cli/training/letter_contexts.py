@@ -40,7 +40,7 @@ from omnitts_cli.text.european.contexts import (
     write,
 )
 from omnitts_cli.text.small_words import SMALL_WORDS
-from omnitts_cli.training.alignment import Alignment
+from omnitts_cli.training.alignment import LetterAlignment
 
 VOICES = {"es": "es", "fr": "fr", "it": "it", "pt": "pt-br"}
 MOST_ALIGNED = 12_000  # pairs that the probabilities of the alignment are learned from
@@ -128,7 +128,7 @@ def held_out(text: str) -> bool:
     return zlib.crc32(text.encode()) % 25 == 0
 
 
-class Counts:
+class ContextCounts:
     """Examples of one question: contexts from the shortest to the longest, and the answer."""
 
     def __init__(self) -> None:
@@ -164,11 +164,11 @@ class Counts:
 def learn(clauses: Sequence[Clause], tell: Callable[[str], None]) -> Tables:
     """Counts every context of the clauses."""
     pairs = sorted({pair for words, said in clauses for pair in zip(words, said, strict=True)})
-    alignment = Alignment(units)
+    alignment = LetterAlignment(units)
     alignment.learn(random.Random(0).sample(pairs, min(MOST_ALIGNED, len(pairs))), rounds=4)
     chunks = {pair: parts for pair in pairs if (parts := alignment.align(*pair))}
     tell(f"{len(clauses)} clauses, {len(pairs)} readings of words, {len(chunks)} aligned")
-    stress, second, sounds = Counts(), Counts(), Counts()
+    stress, second, sounds = ContextCounts(), ContextCounts(), ContextCounts()
     for words, said in clauses:
         pieces = [chunks.get(pair) for pair in zip(words, said, strict=True)]
         if None in pieces:
@@ -179,7 +179,9 @@ def learn(clauses: Sequence[Clause], tell: Callable[[str], None]) -> Tables:
     return Tables(stress.table(), second.table(), sounds.table())
 
 
-def count_sentence(text: str, chunks: Sequence[str], stress: Counts, second: Counts, sounds: Counts) -> None:
+def count_sentence(
+    text: str, chunks: Sequence[str], stress: ContextCounts, second: ContextCounts, sounds: ContextCounts
+) -> None:
     marks = {
         n: PRIMARY if PRIMARY in chunk else SECONDARY
         for n, chunk in enumerate(chunks)
@@ -195,7 +197,7 @@ def count_sentence(text: str, chunks: Sequence[str], stress: Counts, second: Cou
             sounds.add(sound_keys(text, at, marks.get(at, "")), plain)
 
 
-def count_stress(part: str, after: str, marks: dict[int, str], stress: Counts, second: Counts) -> None:
+def count_stress(part: str, after: str, marks: dict[int, str], stress: ContextCounts, second: ContextCounts) -> None:
     """The primary stress by the end of the word, and the others by their distance from it."""
     places = nuclei(part)
     main = [n for n, mark in marks.items() if mark == PRIMARY][-1:] or sorted(marks)[:1]

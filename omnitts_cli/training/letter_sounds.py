@@ -27,7 +27,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from omnitts_cli.text.american.letters import ALPHABET, FILE, KERNEL, SPREADS, LetterSounds, units
-from omnitts_cli.training.alignment import Alignment
+from omnitts_cli.training.alignment import LetterAlignment
 from omnitts_cli.training.dictionary import misaki
 
 RARE = 12  # chunks seen less often are mistakes of the alignment, or of the dictionary
@@ -40,7 +40,7 @@ def held_out(word: str) -> bool:
     return zlib.crc32(word[:5].encode()) % 25 == 0
 
 
-class Network(nn.Module):
+class LetterNetwork(nn.Module):
     """Letters [B, L] and the chunks before each of them -> scores of chunks [B, L, C]."""
 
     def __init__(self, chunks: int) -> None:
@@ -103,7 +103,7 @@ def examples(lexicon: Path) -> list[Aligned]:
         and not (word.isupper() or "." in word)
     }
     pairs = sorted(found.items())
-    alignment = Alignment(units)
+    alignment = LetterAlignment(units)
     alignment.learn(pairs[::6])
     aligned = [(word, parts) for word, spoken in pairs if (parts := alignment.align(word, spoken))]
     counts = Counter(part for _, parts in aligned for part in parts)
@@ -142,7 +142,7 @@ def main() -> None:
     unseen = [pair for pair in pairs if held_out(pair[0])][::4]
     tell(f"{len(learned)} words to learn, {len(unseen)} held out, {len(names)} chunks")
     torch.manual_seed(0)
-    network = Network(len(names))
+    network = LetterNetwork(len(names))
     optimiser = torch.optim.AdamW(network.parameters(), RATE, weight_decay=0.01)
     state, begin = given.work / "letter_sounds.pt", 0
     if state.exists():
@@ -173,7 +173,7 @@ def kept_examples(lexicon: Path, kept: Path) -> list[Aligned]:
 
 
 def learn(
-    network: Network,
+    network: LetterNetwork,
     optimiser: torch.optim.Optimizer,
     pairs: Sequence[Aligned],
     chunks: dict[str, int],

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from omnitts_cli.devices.device import Device
 from omnitts_cli.training.joined import JoinedWeights
 from omnitts_cli.training.pool import SoundPool
-from omnitts_cli.training.recogniser import USED, Found, Recogniser
+from omnitts_cli.training.recogniser import USED, HeardPhones, PhoneRecogniser
 from omnitts_cli.training.teacher import PHONES_PER_FRAME, SILENCE
 from omnitts_cli.tuning.journal import Budget, Journal, falling_rate
 from omnitts_cli.tuning.learning import Capture, half, half_type, optimiser
@@ -32,7 +32,7 @@ class PerceptualLoss:
 
     def __init__(self, width: int, pool: SoundPool, device: Device) -> None:
         self.pool, self.device = pool, device
-        self.recogniser = Recogniser(width).to(device.torch_device).requires_grad_(False)
+        self.recogniser = PhoneRecogniser(width).to(device.torch_device).requires_grad_(False)
 
     def train(self, minutes: float, capture: Capture, journal: Journal) -> float:
         """Train the recogniser for `minutes`; returns the share of phones that it names correctly at the end."""
@@ -111,7 +111,7 @@ def masked(spectra: Tensor) -> Tensor:
     return torch.where(gone, 0.0, noisy)
 
 
-def distances(made: Found, true: Found) -> list[Tensor]:
+def distances(made: HeardPhones, true: HeardPhones) -> list[Tensor]:
     """Distances between layers, phone probabilities and speakers. No gradient flows into `true`."""
     layers = [_relative(a, b.detach()) for a, b in zip(made.layers, true.layers, strict=True)]
     wanted = F.log_softmax(true.phones.detach() / SOFTER, -1)

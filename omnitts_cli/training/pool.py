@@ -27,7 +27,7 @@ PATIENCE = 0.2  # seconds between two checks for a new shard
 
 
 @dataclass(frozen=True)
-class Utterance:
+class TeacherUtterance:
     text: int  # its index among the texts
     voice: int  # its index among the recipe's voices, or UNNAMED
     sound: np.ndarray  # int16, a whole number of frames
@@ -36,7 +36,7 @@ class Utterance:
     speaker: int = 0  # number of an unnamed speaker, whose two utterances are neighbours
 
 
-def write_shard(path: Path, said: list[Utterance]) -> None:
+def write_shard(path: Path, said: list[TeacherUtterance]) -> None:
     """Writes one file, which appears complete."""
     numbers = [(u.text, u.voice, len(u.phones), u.speaker) for u in said]
     facts = [(u.facts.woman, u.facts.british, u.facts.pitch, u.facts.tempo, *u.facts.style) for u in said]
@@ -51,7 +51,7 @@ def write_shard(path: Path, said: list[Utterance]) -> None:
     path.with_suffix(".new").rename(path)
 
 
-def read_shard(path: Path, later: int = 0) -> Iterator[Utterance]:
+def read_shard(path: Path, later: int = 0) -> Iterator[TeacherUtterance]:
     """The utterances of a shard, each delayed by `later` samples (less than a frame) without becoming longer."""
     shard, at = load_file(path), 0
     for (text, voice, frames, speaker), facts in zip(shard["numbers"].tolist(), shard["facts"].tolist(), strict=True):
@@ -62,7 +62,7 @@ def read_shard(path: Path, later: int = 0) -> Iterator[Utterance]:
         at += frames
         if later:
             sound, phones = _later(sound, later), _later(phones.reshape(-1), round(later / HALF)).reshape(-1, 2)
-        yield Utterance(text, voice, sound, phones, known, speaker)
+        yield TeacherUtterance(text, voice, sound, phones, known, speaker)
 
 
 def _later(values: np.ndarray, count: int) -> np.ndarray:
@@ -77,11 +77,11 @@ class ShardReader:
         self._folder, self._member, self._members = folder, member, members
         self._read: set[tuple[str, int]] = set()
         self._parts, self._spared = 1, set[str]()
-        self._waiting: list[Utterance] = []
+        self._waiting: list[TeacherUtterance] = []
         self._reader = ThreadPoolExecutor(1, "shards")
-        self._reading: Future[list[Utterance]] | None = None
+        self._reading: Future[list[TeacherUtterance]] | None = None
 
-    def read(self, at_least: int = 0, at_most: int = 2048, at_once: bool = True) -> list[Utterance]:
+    def read(self, at_least: int = 0, at_most: int = 2048, at_once: bool = True) -> list[TeacherUtterance]:
         """New utterances, at most `at_most`; waits until there are `at_least`.
 
         Without `at_once`, a shard is read in the background and returned by a later call, so that training goes on.
@@ -138,7 +138,7 @@ class SoundPool:
         self.samples = 0  # ever added
         self._at = 0
 
-    def add(self, utterances: list[Utterance]) -> None:
+    def add(self, utterances: list[TeacherUtterance]) -> None:
         if not utterances:
             return
         joined = torch.from_numpy(np.concatenate([u.sound for u in utterances]))[-len(self.sound) :]

@@ -21,18 +21,18 @@ STRIDES, DILATIONS = (1, 1, 2, 1, 2, 1, 1, 1, 1), (1, 1, 1, 1, 1, 1, 2, 4, 1)
 
 
 @dataclass(frozen=True)
-class Found:
+class HeardPhones:
     """What the recogniser finds in sounds, for each half of a frame."""
 
     phones: Tensor  # [B, halves, len(PHONES)] logits
     who: Tensor  # [B, halves, FACTS]
     layers: list[Tensor]  # activations
 
-    def part(self, examples: slice) -> Found:
-        return Found(self.phones[examples], self.who[examples], [layer[examples] for layer in self.layers])
+    def part(self, examples: slice) -> HeardPhones:
+        return HeardPhones(self.phones[examples], self.who[examples], [layer[examples] for layer in self.layers])
 
 
-class Recogniser(nn.Module):
+class PhoneRecogniser(nn.Module):
     """Convolutions over log-mel spectra, at 100, 50 and 25 values a second."""
 
     def __init__(self, width: int) -> None:
@@ -60,7 +60,7 @@ class Recogniser(nn.Module):
             found.append((torch.log(mel + FLOOR) + 4).reshape(len(sound), -1, mel.shape[-1] * (WINDOWS[0] // size)) / 2)
         return torch.cat(found, -1).transpose(1, 2)
 
-    def forward(self, spectra: Tensor) -> Found:
+    def forward(self, spectra: Tensor) -> HeardPhones:
         x, layers = F.gelu(self.first(spectra)), []
         for layer in self.layers:
             size = x.float().square().mean(1, keepdim=True)
@@ -69,4 +69,4 @@ class Recogniser(nn.Module):
             layers.append(y)
             x = y if y.shape[-1] < x.shape[-1] else x + y
         around = F.avg_pool1d(x.float(), AROUND, 1, AROUND // 2, count_include_pad=False)
-        return Found(self.phones(x).transpose(1, 2).float(), self.who(around).transpose(1, 2).float(), layers)
+        return HeardPhones(self.phones(x).transpose(1, 2).float(), self.who(around).transpose(1, 2).float(), layers)

@@ -21,8 +21,8 @@ from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.speak_stage import in_accent
 from omnitts_cli.training.stage_results import exported_speech
 from omnitts_cli.training.teacher import Teacher, TeacherVoice
-from omnitts_cli.training.texts import Line
-from omnitts_cli.training.tokens import Tokens
+from omnitts_cli.training.texts import TrainingLine
+from omnitts_cli.training.tokens import TokenLists
 
 TABLE = "talker.model.codec_embedding.weight"
 LENGTHS = (40, 65)  # phonemes: clips of about three to five seconds, as in training
@@ -30,7 +30,7 @@ AT_ONCE = 4
 
 
 @torch.no_grad()
-def name_voices(recipe: Recipe, teacher: Teacher, lines: list[Line], tokens: Tokens, folder: Path) -> None:
+def name_voices(recipe: Recipe, teacher: Teacher, lines: list[TrainingLine], tokens: TokenLists, folder: Path) -> None:
     """Writes the recipe's named voices into the finished model in `folder`.
 
     The row of a voice that has `clips` in the recipe is computed from clips; the other rows stay as learned. The
@@ -50,7 +50,9 @@ def name_voices(recipe: Recipe, teacher: Teacher, lines: list[Line], tokens: Tok
     _rename(folder / "config.json", files.model_config(recipe, tokens))
 
 
-def clips(recipe: Recipe, teacher: Teacher, lines: list[Line], voice: TeacherVoice, count: int) -> list[np.ndarray]:
+def clips(
+    recipe: Recipe, teacher: Teacher, lines: list[TrainingLine], voice: TeacherVoice, count: int
+) -> list[np.ndarray]:
     """Clips of the teacher in this voice, as float32 sounds. Every voice reads the same texts."""
     shortest, longest = LENGTHS
     fitting = [line for line in lines if shortest <= len(line.american) <= longest] or lines

@@ -16,7 +16,7 @@ FRESH_SCALE = 0.3
 
 
 @dataclass(frozen=True)
-class Codec:
+class TinyCodec:
     encoder: CodecEncoder
     decoder: CodecDecoder
 
@@ -63,8 +63,8 @@ def decoder_shape(sizes: CodecSizes) -> DecoderShape:
     )
 
 
-def build_codec(sizes: CodecSizes) -> Codec:
+def build_codec(sizes: CodecSizes) -> TinyCodec:
     decoder = CodecDecoder(decoder_shape(sizes))
     for stretch in decoder.stretches:
         nn.init.constant_(stretch.mix.scale, FRESH_SCALE)
-    return Codec(CodecEncoder(encoder_shape(sizes)), decoder)
+    return TinyCodec(CodecEncoder(encoder_shape(sizes)), decoder)

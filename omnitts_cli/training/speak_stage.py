@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from omnitts_cli.training.pool import FOLDER, UNNAMED, Utterance, write_shard
+from omnitts_cli.training.pool import FOLDER, UNNAMED, TeacherUtterance, write_shard
 from omnitts_cli.training.recipe import Recipe
-from omnitts_cli.training.teacher import SAMPLE_RATE, SAMPLES_PER_FRAME, Spoken, Teacher, TeacherVoice
-from omnitts_cli.training.texts import Line
+from omnitts_cli.training.teacher import SAMPLE_RATE, SAMPLES_PER_FRAME, Teacher, TeacherSpeech, TeacherVoice
+from omnitts_cli.training.texts import TrainingLine
 from omnitts_cli.training.unnamed_speakers import random_speaker
 from omnitts_cli.tuning.journal import Journal
 
@@ -20,7 +20,13 @@ Asked = tuple[int, int, int, TeacherVoice]  # text, voice, unnamed speaker, the 
 
 
 def speak(
-    recipe: Recipe, teacher: Teacher, lines: Sequence[Line], work: Path, series: int, hours: float, seconds: float
+    recipe: Recipe,
+    teacher: Teacher,
+    lines: Sequence[TrainingLine],
+    work: Path,
+    series: int,
+    hours: float,
+    seconds: float,
 ) -> None:
     """Writes shards until `hours` of speech or `seconds` have passed. Each `series` has other speech."""
     draw, journal = random.Random(recipe.seed + 7919 * series), Journal(work / f"spoken.{series}.jsonl", "speak")
@@ -36,7 +42,7 @@ def speak(
             journal.write(shards=number, hours=said / 3600, left_out=len(asked) - len(fitting))
 
 
-def in_accent(line: Line, voice: TeacherVoice) -> str:
+def in_accent(line: TrainingLine, voice: TeacherVoice) -> str:
     """The phonemes of a line in the accent of this voice."""
     return line.british if voice.british > 0.5 else line.american
 
@@ -54,11 +60,11 @@ def _asked(draw: random.Random, recipe: Recipe, names: Sequence[str], texts: int
     return asked
 
 
-def _all(teacher: Teacher, lines: Sequence[Line], asked: list[Asked], at_once: int) -> list[Spoken]:
+def _all(teacher: Teacher, lines: Sequence[TrainingLine], asked: list[Asked], at_once: int) -> list[TeacherSpeech]:
     """Speaks texts of similar length together and returns them in the given order."""
     read = [in_accent(lines[a[0]], a[3]) for a in asked]
     order = sorted(range(len(asked)), key=lambda n: len(read[n]))
-    spoken: dict[int, Spoken] = {}
+    spoken: dict[int, TeacherSpeech] = {}
     at = 0
     while at < len(order):
         # as many as the longest of them allows
@@ -72,7 +78,7 @@ def _all(teacher: Teacher, lines: Sequence[Line], asked: list[Asked], at_once: i
     return [spoken[n] for n in range(len(asked))]
 
 
-def _fitting(recipe: Recipe, asked: list[Asked], spoken: list[Spoken]) -> list[Utterance]:
+def _fitting(recipe: Recipe, asked: list[Asked], spoken: list[TeacherSpeech]) -> list[TeacherUtterance]:
     """Drops speech that is too long, or, of unnamed speakers, too short to tell the voice; of a pair, both or none."""
     longest = recipe.teacher.longest * SAMPLE_RATE
     shortest = recipe.unnamed_speakers.shortest * SAMPLE_RATE
@@ -82,7 +88,7 @@ def _fitting(recipe: Recipe, asked: list[Asked], spoken: list[Spoken]) -> list[U
     ]
     lost = {a[2] for a, ok in zip(asked, good, strict=True) if not ok and a[1] == UNNAMED}
     return [
-        Utterance(a[0], a[1], s.sound, s.phones, s.facts, a[2])
+        TeacherUtterance(a[0], a[1], s.sound, s.phones, s.facts, a[2])
         for a, s, ok in zip(asked, spoken, good, strict=True)
         if ok and a[2] not in lost
     ]

@@ -13,7 +13,7 @@ from omnitts_cli.models.talker import Predictor, PredictorShape, Talker, TalkerS
 from omnitts_cli.training.ids import codec_ids
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.teacher import SAMPLE_RATE
-from omnitts_cli.training.tokens import Tokens
+from omnitts_cli.training.tokens import TokenLists
 
 EPS = 1e-6
 ROPE_THETA = 10_000.0  # with the released 1,000,000, half of a short prompt's dimensions would hardly rotate
@@ -52,10 +52,10 @@ def speaker_shape(recipe: Recipe) -> SpeakerShape:
     )
 
 
-class Speech(nn.Module):
+class TinySpeech(nn.Module):
     """Talker, predictor, their tables, and the speaker encoder."""
 
-    def __init__(self, recipe: Recipe, tokens: Tokens) -> None:
+    def __init__(self, recipe: Recipe, tokens: TokenLists) -> None:
         super().__init__()
         talker, predictor, sizes = talker_shape(recipe), predictor_shape(recipe), recipe.speech
         self.text = TextEmbedder(tokens.size, sizes.text_width, sizes.hidden)

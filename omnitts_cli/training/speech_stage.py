@@ -16,11 +16,11 @@ from torch import Tensor, nn
 from omnitts_cli.devices.device import Device
 from omnitts_cli.training.batches import Batch, draw, draw_mixed
 from omnitts_cli.training.dataset import Dataset, UtteranceTable
-from omnitts_cli.training.ids import TextIds, codec_ids
+from omnitts_cli.training.ids import TinyTextIds, codec_ids
 from omnitts_cli.training.pool import ShardReader
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.speaker_heads import SpeakerHeads, stretch
-from omnitts_cli.training.speech import Speech
+from omnitts_cli.training.speech import TinySpeech
 from omnitts_cli.training.stage_results import (
     MODEL,
     codebooks_sum,
@@ -31,7 +31,7 @@ from omnitts_cli.training.stage_results import (
 )
 from omnitts_cli.training.teacher import PHONES, PHONES_PER_FRAME
 from omnitts_cli.training.team import Team, joined_gradients
-from omnitts_cli.training.tokens import Tokens
+from omnitts_cli.training.tokens import TokenLists
 from omnitts_cli.training.validation_losses import unnamed_speaker_losses
 from omnitts_cli.tuning import checkpoints
 from omnitts_cli.tuning.journal import Budget, Journal, falling_rate
@@ -52,12 +52,12 @@ LOSSES = ("first", "rest", "phones", "speaker_facts", "frame_facts", "right")
 class SpeechStage:
     """All modules that learn, and the two halves of a step (`learn`, `update`) as functions that can be captured."""
 
-    def __init__(self, recipe: Recipe, device: Device, tokens: Tokens, dataset: Dataset, team: Team) -> None:
+    def __init__(self, recipe: Recipe, device: Device, tokens: TokenLists, dataset: Dataset, team: Team) -> None:
         self.recipe, self.plan, self.device, self.dataset = recipe, recipe.speech_training, device, dataset
         self.team = team
         where = device.torch_device
-        self.codec_ids, self.text_ids = codec_ids(recipe), TextIds.of(tokens)
-        self.speech = Speech(recipe, tokens).to(where)
+        self.codec_ids, self.text_ids = codec_ids(recipe), TinyTextIds.of(tokens)
+        self.speech = TinySpeech(recipe, tokens).to(where)
         # auxiliary heads, not exported: the hidden state must predict the next phones
         self.phones = nn.Linear(recipe.speech.hidden, PHONES_PER_FRAME * len(PHONES)).to(where)
         # the vector of a clip must predict facts about the speaker
@@ -201,7 +201,7 @@ def train_speech(
     device: Device,
     shards: ShardReader,
     texts: list[str],
-    tokens: Tokens,
+    tokens: TokenLists,
     folder: Path,
     minutes: float,
     team: Team,

@@ -25,9 +25,9 @@ from omnitts_cli.models.sources import Names
 from omnitts_cli.training.growth import grown
 from omnitts_cli.training.quantise import LearningQuantiser
 from omnitts_cli.training.recipe import Recipe, SpeechSizes
-from omnitts_cli.training.shapes import Codec, build_codec
-from omnitts_cli.training.speech import Speech
-from omnitts_cli.training.tokens import Tokens
+from omnitts_cli.training.shapes import TinyCodec, build_codec
+from omnitts_cli.training.speech import TinySpeech
+from omnitts_cli.training.tokens import TokenLists
 from omnitts_cli.tuning import checkpoints
 from omnitts_cli.weights.checkpoint import Checkpoint
 from omnitts_cli.weights.load import fill
@@ -38,7 +38,7 @@ MODEL = "tiny"
 CODEC_FOLDER = "speech_tokenizer"
 
 
-def trained_codec(recipe: Recipe, folder: Path) -> Codec:
+def trained_codec(recipe: Recipe, folder: Path) -> TinyCodec:
     """The codec that the codec stage left in `folder`, or that of the finished model there."""
     if tensors := checkpoints.load(folder, STEM):
         codec = build_codec(recipe.codec)
@@ -52,7 +52,7 @@ def trained_codec(recipe: Recipe, folder: Path) -> Codec:
     raise ModelError(f"{folder} holds no codec", hint="the codec stage comes first")
 
 
-def codebooks_sum(codec: Codec) -> Tensor:
+def codebooks_sum(codec: TinyCodec) -> Tensor:
     """The SHA-256 of the residual codebooks in half precision, as they are exported: [32] bytes. A polish or an export
     does not change it."""
     books = codec.encoder.quantiser.residual.books.detach().half().contiguous()
@@ -65,7 +65,7 @@ def finished_codec(folder: Path) -> Path | None:
     return codec if (codec / "model.safetensors").exists() else None
 
 
-def exported_codec(recipe: Recipe, folder: Path) -> Codec:
+def exported_codec(recipe: Recipe, folder: Path) -> TinyCodec:
     """A codec folder in the released layout."""
     codec, files = build_codec(recipe.codec), Checkpoint.open(folder)
     halves = (
@@ -77,11 +77,11 @@ def exported_codec(recipe: Recipe, folder: Path) -> Codec:
     return codec
 
 
-def finished_speech(recipe: Recipe, tokens: Tokens, folder: Path) -> dict[str, Tensor]:
+def finished_speech(recipe: Recipe, tokens: TokenLists, folder: Path) -> dict[str, Tensor]:
     """The weights of a model folder, whose language side may be smaller than the recipe's (`growth`)."""
     sizes = _sizes(json.loads((folder / "config.json").read_text(encoding="utf-8"))["talker_config"])
     found = exported_speech(replace(recipe, speech=sizes), tokens, folder)
-    return found.state_dict() if sizes == recipe.speech else grown(found, Speech(recipe, tokens))
+    return found.state_dict() if sizes == recipe.speech else grown(found, TinySpeech(recipe, tokens))
 
 
 def _sizes(talker: dict[str, Any]) -> SpeechSizes:
@@ -104,14 +104,14 @@ SIZES = {
 """The recipe's names of sizes, and those of config.json."""
 
 
-def exported_speech(recipe: Recipe, tokens: Tokens, folder: Path) -> Speech:
+def exported_speech(recipe: Recipe, tokens: TokenLists, folder: Path) -> TinySpeech:
     """The language side of a model folder."""
-    speech = Speech(recipe, tokens)
+    speech = TinySpeech(recipe, tokens)
     fill(speech, language_names(speech), Checkpoint.open(folder), "cpu", torch.float32)
     return speech
 
 
-def language_names(speech: Speech) -> Names:
+def language_names(speech: TinySpeech) -> Names:
     talker, predictor = speech.talker.shape, speech.predictor.shape
     return (
         prefixed("talker", talker_names(talker))

@@ -74,7 +74,7 @@ def median_pitch(numbers: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Spoken:
+class TeacherSpeech:
     """`sound`: mono at 24 kHz, a whole number of frames. `phones`: the phone in each half of a frame."""
 
     sound: np.ndarray  # [T * 1920] int16
@@ -94,7 +94,7 @@ class Teacher:
         self._tables = torch.stack([voices[name].float() for name in self.names]).to(self.device)  # [voices, 510, 256]
         self._centre, self._basis = _principal(self._tables.mean(1)[:, :128])
 
-    def speak(self, lines: list[str], voices: list[TeacherVoice]) -> list[Spoken]:
+    def speak(self, lines: list[str], voices: list[TeacherVoice]) -> list[TeacherSpeech]:
         """Speaks lines of phonemes in Kokoro's alphabet, each in its voice. Lines of similar length waste least."""
         known = [[c for c in line if c in self._vocabulary] for line in lines]
         ids = [[0, *(self._vocabulary[c] for c in line), 0] for line in known]
@@ -113,7 +113,7 @@ class Teacher:
         for n, line in enumerate(known):
             phones = _labels(line, ends[n], starts[n], counts[n])
             facts = _facts(voices[n], line, who[n], hertz[n], counts[n])
-            spoken.append(Spoken(sound[n, : counts[n] * SAMPLES_PER_FRAME], phones, facts))
+            spoken.append(TeacherSpeech(sound[n, : counts[n] * SAMPLES_PER_FRAME], phones, facts))
         return spoken
 
     def _styles(self, voices: list[TeacherVoice], lengths: list[int]) -> Tensor:
@@ -139,7 +139,7 @@ def _principal(styles: Tensor) -> tuple[Tensor, Tensor]:
     return centre, directions[:STYLE].T / (spread[:STYLE] / len(styles) ** 0.5)
 
 
-def _trimmed(done: kokoro.Pass, grid: int) -> tuple[np.ndarray, list[int], list[int]]:
+def _trimmed(done: kokoro.TeacherBatch, grid: int) -> tuple[np.ndarray, list[int], list[int]]:
     """Sounds [B, n] int16, trimmed and at one loudness; the sample at which each begins, a multiple of `grid`; its
     frames."""
     sound, device = done.sound, done.sound.device

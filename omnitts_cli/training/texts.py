@@ -36,7 +36,7 @@ PHONEMES = re.compile(r"[ ,.!?ˈˌːAIOQTWYabdfhijklmnpstuvwzæðŋɑɒɔəɐɛ�
 
 
 @dataclass(frozen=True)
-class Line:
+class TrainingLine:
     text: str
     american: str  # in the teacher's alphabet
     british: str
@@ -47,7 +47,7 @@ class Line:
         return self.american.translate(IPA)
 
 
-def phonemes(texts: Iterable[str]) -> Iterator[Line]:
+def phonemes(texts: Iterable[str]) -> Iterator[TrainingLine]:
     """The lines whose words are all known, with their phonemes from hibari-tts."""
     try:
         from hibari.g2p import G2P
@@ -56,7 +56,9 @@ def phonemes(texts: Iterable[str]) -> Iterator[Line]:
     american, british = G2P(oov=False, unk="❓"), G2P(oov=False, unk="❓", british=True)
     for text in texts:
         mark = "." if _falls(text) else "?"
-        line = Line(text, *(re.sub(" +", " ", g2p(text)).strip().replace("?", mark) for g2p in (american, british)))
+        line = TrainingLine(
+            text, *(re.sub(" +", " ", g2p(text)).strip().replace("?", mark) for g2p in (american, british))
+        )
         if PHONEMES.fullmatch(line.american) and PHONEMES.fullmatch(line.british):
             yield line
 
@@ -75,12 +77,12 @@ def descriptions(seed: int, count: int) -> list[str]:
     return [describe(facts, draw) for facts in made]
 
 
-def write(path: Path, lines: Iterable[Line]) -> None:
+def write(path: Path, lines: Iterable[TrainingLine]) -> None:
     path.write_text("".join(f"{line.text}\t{line.american}\t{line.british}\n" for line in lines), encoding="utf-8")
 
 
-def read(path: Path) -> list[Line]:
-    return [Line(*line.split("\t")) for line in path.read_text(encoding="utf-8").splitlines()]
+def read(path: Path) -> list[TrainingLine]:
+    return [TrainingLine(*line.split("\t")) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def collect(seed: int, made_up: int, avoid: Iterable[str] = ()) -> list[str]:

@@ -29,14 +29,14 @@ TEMPLATE_WORDS = ("assistant", "user")  # each must be one token, because prompt
 
 
 @dataclass(frozen=True)
-class Tokens:
+class TokenLists:
     """A tokenizer as its two lists; the specials follow the vocabulary."""
 
     vocabulary: dict[str, int]
     merges: list[tuple[str, str]]
 
     @staticmethod
-    def learn(texts: Iterable[str], merges: int) -> Tokens:
+    def learn(texts: Iterable[str], merges: int) -> TokenLists:
         tokenizer = _tokenizer({}, [])
         alphabet = sorted(ByteLevel.alphabet())
         trainer = trainers.BpeTrainer(
@@ -52,7 +52,7 @@ class Tokens:
                 pairs.append((pieces[0], pieces[1]))
                 pieces = [pieces[0] + pieces[1], *pieces[2:]]
                 vocabulary.setdefault(pieces[0], len(vocabulary))
-        return Tokens(vocabulary, pairs)
+        return TokenLists(vocabulary, pairs)
 
     @property
     def size(self) -> int:
@@ -104,10 +104,10 @@ class Tokens:
         (folder / "tokenizer_config.json").write_text(json.dumps(config, separators=(",", ":")) + "\n")
 
     @staticmethod
-    def read(folder: Path) -> Tokens:
+    def read(folder: Path) -> TokenLists:
         merges = (folder / "merges.txt").read_text().splitlines()[1:]
         pairs = [(a, b) for a, b in (line.split(" ") for line in merges)]
-        return Tokens(json.loads((folder / "vocab.json").read_text()), pairs)
+        return TokenLists(json.loads((folder / "vocab.json").read_text()), pairs)
 
 
 def _tokenizer(vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> Tokenizer:

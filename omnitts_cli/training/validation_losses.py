@@ -10,16 +10,16 @@ from torch import Tensor
 
 from omnitts_cli.training.batches import Batch, cloned, designed, lay_out
 from omnitts_cli.training.dataset import UnnamedTable
-from omnitts_cli.training.ids import CodecIds, TextIds
+from omnitts_cli.training.ids import CodecIds, TinyTextIds
 from omnitts_cli.training.recipe import Recipe
-from omnitts_cli.training.speech import Speech
+from omnitts_cli.training.speech import TinySpeech
 
 Rows = Callable[[Batch, Tensor | None], Tensor]
 
 
 @torch.no_grad()
 def unnamed_speaker_losses(
-    speech: Speech, rows: Rows, tables: list[UnnamedTable], recipe: Recipe, ids: tuple[CodecIds, TextIds]
+    speech: TinySpeech, rows: Rows, tables: list[UnnamedTable], recipe: Recipe, ids: tuple[CodecIds, TinyTextIds]
 ) -> dict[str, float]:
     """Losses of the leading group. `held_swapped` is with another speaker's clip: its difference from `held_cloned`
     shows how much the clip helps."""

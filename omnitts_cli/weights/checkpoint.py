@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from omnitts_cli.errors import ModelError
-from omnitts_cli.weights.header import INDEX, Entry, Header, damaged, read_header, shown, unreadable
+from omnitts_cli.weights.header import INDEX, Header, TensorEntry, damaged, read_header, shown, unreadable
 
 BLOCK_BYTES = 4 * 2**20
 
@@ -108,7 +108,7 @@ class Checkpoint:
             raise ModelError(f"cannot read {shown(header.path, 400)}", cause=shown(error, 300)) from None
         return whole[entry.begin : entry.begin + entry.size_bytes].view(kind).view(entry.shape)
 
-    def _find(self, name: str) -> tuple[Header, Entry]:
+    def _find(self, name: str) -> tuple[Header, TensorEntry]:
         for header in self.headers:
             if name in header.tensors:
                 return header, header.tensors[name]
@@ -133,7 +133,7 @@ def _files(folder: Path) -> list[Path]:
     return parts
 
 
-def _blocks(header: Header, entry: Entry) -> Iterator[Tensor]:
+def _blocks(header: Header, entry: TensorEntry) -> Iterator[Tensor]:
     """Yields blocks of a tensor, each valid until the next: they share one small buffer."""
     dtype = DTYPES[entry.dtype]
     buffer = torch.empty(min(BLOCK_BYTES, entry.size_bytes), dtype=torch.uint8)

@@ -19,7 +19,7 @@ from omnitts_cli.errors import ModelError
 from omnitts_cli.settings.setting import readable_size
 from omnitts_cli.weights.header import shown
 from omnitts_cli.weights.hub import failures
-from omnitts_cli.weights.released import File
+from omnitts_cli.weights.released import ReleasedFile
 
 REPORT_S = 0.2
 WORTH_A_TRY_BYTES = 2**20  # fewer bytes may be an error page
@@ -27,7 +27,7 @@ _SPARE_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True)
-class Progress:
+class DownloadProgress:
     """Progress of a download. The first report comes before the first byte."""
 
     model: str
@@ -42,7 +42,7 @@ class Progress:
         return (self.done_bytes - self.resumed_bytes) / self.seconds if self.seconds > 0 else 0.0
 
 
-Report = Callable[[Progress], None]
+Report = Callable[[DownloadProgress], None]
 
 
 def part_of(blob: Path) -> Path:
@@ -50,7 +50,7 @@ def part_of(blob: Path) -> Path:
     return blob.with_name(f"{blob.name}.omnitts-part")
 
 
-def fetch(file: File, url: str, headers: dict[str, str], blob: Path, arrived: Callable[[int], None]) -> None:
+def fetch(file: ReleasedFile, url: str, headers: dict[str, str], blob: Path, arrived: Callable[[int], None]) -> None:
     """Download `file` to `blob`. `arrived` is called with the size of every piece, negative if bytes were discarded."""
     from filelock import FileLock
 
@@ -152,7 +152,7 @@ def _check_room(needed_bytes: int, folder: Path) -> None:
         )
 
 
-class Meter:
+class DownloadMeter:
     """Adds up the downloaded bytes of a model and reports progress at intervals."""
 
     def __init__(self, model: str, folder: Path, total_bytes: int, here_bytes: int, report: Report | None) -> None:
@@ -173,5 +173,7 @@ class Meter:
         if self.report is not None:
             seconds = self.told - self.began
             self.report(
-                Progress(self.model, self.folder, self.done_bytes, self.total_bytes, self.resumed_bytes, seconds)
+                DownloadProgress(
+                    self.model, self.folder, self.done_bytes, self.total_bytes, self.resumed_bytes, seconds
+                )
             )

@@ -57,7 +57,7 @@ LOOKS_LIKE = (
 
 
 @dataclass(frozen=True)
-class Entry:
+class TensorEntry:
     """One tensor as the header describes it. `begin` counts from the start of the file."""
 
     dtype: str
@@ -69,7 +69,7 @@ class Entry:
 @dataclass(frozen=True)
 class Header:
     path: Path
-    tensors: dict[str, Entry]
+    tensors: dict[str, TensorEntry]
     metadata: dict[str, str]
     file_bytes: int
 
@@ -159,7 +159,7 @@ def _metadata(path: Path, metadata: object) -> dict[str, str]:
     return metadata
 
 
-def _entry(path: Path, name: str, value: object, data_start: int) -> Entry:
+def _entry(path: Path, name: str, value: object, data_start: int) -> TensorEntry:
     def wrong(what: str) -> ModelError:
         return damaged(path, f"tensor '{shown(name)}' {what}")
 
@@ -176,7 +176,7 @@ def _entry(path: Path, name: str, value: object, data_start: int) -> Entry:
     begin, end = offsets
     if prod(shape) * ITEM_BYTES[dtype] != end - begin:
         raise wrong(f"is {dtype} {list(shape)} but has {end - begin:,} bytes")
-    return Entry(dtype, tuple(shape), data_start + begin, end - begin)
+    return TensorEntry(dtype, tuple(shape), data_start + begin, end - begin)
 
 
 def _counts(value: object, limit: int) -> bool:
@@ -184,7 +184,7 @@ def _counts(value: object, limit: int) -> bool:
     return isinstance(value, list) and all(type(n) is int and 0 <= n < limit for n in value)
 
 
-def _no_gaps(path: Path, tensors: dict[str, Entry], data_start: int, file_bytes: int) -> None:
+def _no_gaps(path: Path, tensors: dict[str, TensorEntry], data_start: int, file_bytes: int) -> None:
     """The tensors must cover the data exactly: overlaps, gaps and trailing bytes are refused."""
     at = data_start
     for name, entry in sorted(tensors.items(), key=lambda item: (item[1].begin, item[1].size_bytes)):

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from omnitts_cli.errors import ModelError
 from omnitts_cli.settings.environment import TRUSTED_HUB, variable
 from omnitts_cli.weights.header import INDEX, shown
-from omnitts_cli.weights.released import File
+from omnitts_cli.weights.released import ReleasedFile
 
 HOST = "huggingface.co"
 ANSWER_S = 10.0  # timeout of one request
@@ -31,12 +31,12 @@ _CONFIG_FILES = ("config.json", "generation_config.json", "preprocessor_config.j
 
 
 @dataclass(frozen=True)
-class Listing:
+class CommitFiles:
     """The files of one commit of a repository, as far as we need them."""
 
     repo: str
     commit: str
-    files: tuple[File, ...]
+    files: tuple[ReleasedFile, ...]
 
 
 def needed(path: str) -> bool:
@@ -63,7 +63,7 @@ def told_offline() -> bool:
     return bool(constants.HF_HUB_OFFLINE)
 
 
-def listing(repo: str, revision: str | None, endpoint: str | None) -> Listing:
+def listing(repo: str, revision: str | None, endpoint: str | None) -> CommitFiles:
     """The commit and files of a `revision` (None: the main branch) of a repository."""
     from huggingface_hub import HfApi
 
@@ -75,12 +75,12 @@ def listing(repo: str, revision: str | None, endpoint: str | None) -> Listing:
         files = tuple(_file(sibling) for sibling in info.siblings or () if needed(sibling.rfilename))
         if not info.sha:
             raise ValueError("the answer does not name a commit")
-    return Listing(repo, info.sha, files)
+    return CommitFiles(repo, info.sha, files)
 
 
-def _file(sibling: Any) -> File:
+def _file(sibling: Any) -> ReleasedFile:
     large = sibling.lfs
-    return File(sibling.rfilename, int(sibling.size or 0), None if large is None else str(large.sha256))
+    return ReleasedFile(sibling.rfilename, int(sibling.size or 0), None if large is None else str(large.sha256))
 
 
 def link(repo: str, path: str, commit: str, endpoint: str | None) -> Path:

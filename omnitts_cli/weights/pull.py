@@ -7,11 +7,11 @@ from pathlib import Path
 from omnitts_cli.errors import ModelError
 from omnitts_cli.weights import hub
 from omnitts_cli.weights.cached import useful_shards
-from omnitts_cli.weights.fetch import Meter, Report, fetch, part_of
+from omnitts_cli.weights.fetch import DownloadMeter, Report, fetch, part_of
 from omnitts_cli.weights.folder import check_folder
 from omnitts_cli.weights.header import INDEX, shown
 from omnitts_cli.weights.names import Found, HubName
-from omnitts_cli.weights.released import File
+from omnitts_cli.weights.released import ReleasedFile
 
 
 def pull(wanted: HubName, *, mirror: str | None = None, report: Report | None = None) -> Found:
@@ -23,7 +23,7 @@ def pull(wanted: HubName, *, mirror: str | None = None, report: Report | None = 
     root = hub.cache_folder(wanted.repo)
     blobs = {file.path: root / "blobs" / file.sha256 for file in files if file.sha256}
     here = sum(_here(blobs[file.path], file.size_bytes) for file in files if file.sha256)
-    meter = Meter(wanted.name, root, sum(file.size_bytes for file in files), here, report)
+    meter = DownloadMeter(wanted.name, root, sum(file.size_bytes for file in files), here, report)
     with hub.asking(wanted.repo):
         for file in files:
             if file.sha256 and not blobs[file.path].exists():
@@ -41,7 +41,7 @@ def pull(wanted: HubName, *, mirror: str | None = None, report: Report | None = 
     return Found(check_folder(root / "snapshots" / listing.commit), wanted.name, listing.commit)
 
 
-def _pinned(wanted: HubName, mirror: str | None) -> hub.Listing:
+def _pinned(wanted: HubName, mirror: str | None) -> hub.CommitFiles:
     """The pinned revision, or the main branch if it cannot be resolved: the weights are checked by SHA-256 anyway.
 
     Only the first digits of the pinned commits are known, and the Hub may not accept abbreviated ones.
@@ -56,7 +56,7 @@ def _pinned(wanted: HubName, mirror: str | None) -> hub.Listing:
         return main
 
 
-def _known(wanted: HubName, file: File) -> File:
+def _known(wanted: HubName, file: ReleasedFile) -> ReleasedFile:
     """The file with our own size and hash, which take precedence over what the Hub reports."""
     known = {ours.path: ours for ours in wanted.released.files} if wanted.released else {}
     ours = known.get(file.path)
@@ -71,12 +71,12 @@ def _known(wanted: HubName, file: File) -> File:
     return ours
 
 
-def _order(file: File) -> tuple[bool, bool, str]:
+def _order(file: ReleasedFile) -> tuple[bool, bool, str]:
     """Weights first, config.json last: its presence marks a complete download."""
     return file.path == "config.json", file.sha256 is None, file.path
 
 
-def _promised(wanted: HubName, files: list[File]) -> None:
+def _promised(wanted: HubName, files: list[ReleasedFile]) -> None:
     paths = {file.path for file in files}
     if "config.json" in paths and any(path.endswith(".safetensors") for path in paths):
         return
@@ -87,7 +87,7 @@ def _promised(wanted: HubName, files: list[File]) -> None:
     )
 
 
-def _of_use(wanted: HubName, files: list[File], commit: str, mirror: str | None) -> list[File]:
+def _of_use(wanted: HubName, files: list[ReleasedFile], commit: str, mirror: str | None) -> list[ReleasedFile]:
     """The files without the shards that hold no wanted tensor, if the repository has an index."""
     if wanted.tensors is None or all(file.path != INDEX for file in files):
         return files

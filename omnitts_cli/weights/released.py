@@ -13,7 +13,7 @@ _CODEC_CONFIG_BYTES = 2336
 
 
 @dataclass(frozen=True)
-class File:
+class ReleasedFile:
     """One file of a model. For small files only the size is known."""
 
     path: str
@@ -26,7 +26,7 @@ class Released:
     name: str
     repo: str
     revision: str  # the first twelve digits of the commit
-    files: tuple[File, ...]
+    files: tuple[ReleasedFile, ...]
 
     @property
     def size_bytes(self) -> int:
@@ -35,16 +35,16 @@ class Released:
 
 def _model(name: str, repo: str, revision: str, config_bytes: int, weight_bytes: int, sha256: str) -> Released:
     files = (
-        File("config.json", config_bytes),
-        File("generation_config.json", 245),
-        File("preprocessor_config.json", 127),
-        File("tokenizer_config.json", 7344),
-        File("vocab.json", 2_776_833),
-        File("merges.txt", 1_671_839),
-        File("model.safetensors", weight_bytes, sha256),
-        File("speech_tokenizer/config.json", _CODEC_CONFIG_BYTES),
-        File("speech_tokenizer/preprocessor_config.json", 234),
-        File("speech_tokenizer/model.safetensors", _CODEC_BYTES, _CODEC_SHA256),
+        ReleasedFile("config.json", config_bytes),
+        ReleasedFile("generation_config.json", 245),
+        ReleasedFile("preprocessor_config.json", 127),
+        ReleasedFile("tokenizer_config.json", 7344),
+        ReleasedFile("vocab.json", 2_776_833),
+        ReleasedFile("merges.txt", 1_671_839),
+        ReleasedFile("model.safetensors", weight_bytes, sha256),
+        ReleasedFile("speech_tokenizer/config.json", _CODEC_CONFIG_BYTES),
+        ReleasedFile("speech_tokenizer/preprocessor_config.json", 234),
+        ReleasedFile("speech_tokenizer/model.safetensors", _CODEC_BYTES, _CODEC_SHA256),
     )
     return Released(name, repo, revision, files)
 
@@ -94,7 +94,10 @@ _ALL = (
         "codec",
         "Qwen/Qwen3-TTS-Tokenizer-12Hz",
         "7dd38ad4e9bd",
-        (File("config.json", _CODEC_CONFIG_BYTES), File("model.safetensors", _CODEC_BYTES, _CODEC_SHA256)),
+        (
+            ReleasedFile("config.json", _CODEC_CONFIG_BYTES),
+            ReleasedFile("model.safetensors", _CODEC_BYTES, _CODEC_SHA256),
+        ),
     ),
 )
 

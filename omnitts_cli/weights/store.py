@@ -25,7 +25,7 @@ EIGHT_BITS = "/q8"
 
 
 @dataclass(frozen=True)
-class Local:
+class LocalModel:
     """A complete or partly downloaded model on this machine."""
 
     name: str
@@ -35,9 +35,9 @@ class Local:
     whole: bool
 
 
-def local_models() -> list[Local]:
+def local_models() -> list[LocalModel]:
     """Everything that -m finds without a network, and interrupted downloads."""
-    models = [Local(EMBEDDED, TINY, _bytes_in(TINY), None, True)] if TINY.exists() else []
+    models = [LocalModel(EMBEDDED, TINY, _bytes_in(TINY), None, True)] if TINY.exists() else []
     for wanted in [hub_name(name) for name in (*RELEASED, *ALIASES)] + _strangers():
         assert wanted is not None
         root = cache_folder(wanted.repo)
@@ -45,7 +45,7 @@ def local_models() -> list[Local]:
             continue
         found = local(wanted)
         models.append(
-            Local(
+            LocalModel(
                 wanted.name,
                 root if found is None or found.folder is None else found.folder,
                 _bytes_in(root),
@@ -56,11 +56,11 @@ def local_models() -> list[Local]:
     return models
 
 
-def kept_in_eight_bits() -> list[Local]:
+def kept_in_eight_bits() -> list[LocalModel]:
     """Matrices that were made in 8 bits, by the name under which `rm` removes them."""
     kept = eight_files.kept_files()
     return [
-        Local(f"{one.model or one.path.name[:12]}{EIGHT_BITS}", one.path, one.size_bytes, None, bool(one.model))
+        LocalModel(f"{one.model or one.path.name[:12]}{EIGHT_BITS}", one.path, one.size_bytes, None, bool(one.model))
         for one in kept
     ]
 
@@ -115,7 +115,7 @@ def path(name: str, *, variant: str | None = None, command: str = "path") -> Pat
     return found.folder
 
 
-def verify(name: str, *, variant: str | None = None) -> list[verifying.Checked]:
+def verify(name: str, *, variant: str | None = None) -> list[verifying.VerifiedFile]:
     """Check every file of a model. Damaged files are in the returned list, not raised."""
     wanted = hub_name(name, variant)
     released = wanted.released if wanted else None

@@ -14,7 +14,7 @@ from omnitts_cli.errors import ModelError
 from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.weights.find import TINY
 from omnitts_cli.weights.header import shown
-from omnitts_cli.weights.released import RELEASED, File, Released
+from omnitts_cli.weights.released import RELEASED, Released, ReleasedFile
 from omnitts_cli.weights.sums import SHA256, sha256_of
 
 OK, DAMAGED, MISSING, UNKNOWN = "ok", "damaged", "missing", "unknown"
@@ -23,7 +23,7 @@ _GIT_SHA1 = re.compile(r"[0-9a-f]{40}")
 
 
 @dataclass(frozen=True)
-class Checked:
+class VerifiedFile:
     """The result for one file."""
 
     path: str
@@ -31,7 +31,7 @@ class Checked:
     note: str = ""
 
 
-def verify(folder: Path, released: Released | None = None) -> list[Checked]:
+def verify(folder: Path, released: Released | None = None) -> list[VerifiedFile]:
     """Check every file of a model folder. `unknown`: there is no hash to compare with."""
     expected = {file.path: file for file in released.files} if released else {}
     paths = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file() or path.is_symlink()}
@@ -54,14 +54,14 @@ def shipped(folder: Path) -> dict[str, str]:
     return sums
 
 
-def _check(folder: Path, path: str, expected: File | None, packed: Mapping[str, str]) -> Checked:
+def _check(folder: Path, path: str, expected: ReleasedFile | None, packed: Mapping[str, str]) -> VerifiedFile:
     file = folder / path
     if not file.exists():
-        return Checked(shown(path), MISSING)
+        return VerifiedFile(shown(path), MISSING)
     size = file.stat().st_size
     if expected is not None and expected.sha256 is not None:
         if size != expected.size_bytes:
-            return Checked(path, DAMAGED, f"{size:,} bytes instead of {expected.size_bytes:,}")
+            return VerifiedFile(path, DAMAGED, f"{size:,} bytes instead of {expected.size_bytes:,}")
         return _compared(path, sha256_of(file), expected.sha256)
     if path in packed:
         return _compared(path, sha256_of(file), packed[path])
@@ -72,21 +72,25 @@ def _check(folder: Path, path: str, expected: File | None, packed: Mapping[str, 
         return _compared(shown(path), _git_sha1_of(file), blob)
     if file.suffix == ".safetensors":
         return _recognised(folder, shown(path), sha256_of(file))
-    return Checked(shown(path), UNKNOWN, "there is no checksum to compare it with")
+    return VerifiedFile(shown(path), UNKNOWN, "there is no checksum to compare it with")
 
 
-def _compared(path: str, is_: str, should: str) -> Checked:
+def _compared(path: str, is_: str, should: str) -> VerifiedFile:
     if is_ == should:
-        return Checked(path, OK)
-    return Checked(path, DAMAGED, f"SHA-256 {is_[:12]}…, expected {should[:12]}…")
+        return VerifiedFile(path, OK)
+    return VerifiedFile(path, DAMAGED, f"SHA-256 {is_[:12]}…, expected {should[:12]}…")
 
 
-def _recognised(folder: Path, path: str, digest: str) -> Checked:
+def _recognised(folder: Path, path: str, digest: str) -> VerifiedFile:
     """Weights in a plain folder: whether they are released ones, or those that our own model card names."""
     if folder == TINY and digest in (folder / "README.md").read_text("utf-8"):
-        return Checked(path, OK, "matches README.md")
+        return VerifiedFile(path, OK, "matches README.md")
     owners = [model.name for model in RELEASED.values() for file in model.files if file.sha256 == digest]
-    return Checked(path, OK, f"same as in {owners[0]}") if owners else Checked(path, UNKNOWN, f"SHA-256 {digest}")
+    return (
+        VerifiedFile(path, OK, f"same as in {owners[0]}")
+        if owners
+        else VerifiedFile(path, UNKNOWN, f"SHA-256 {digest}")
+    )
 
 
 def _git_sha1_of(path: Path) -> str:
@@ -95,7 +99,7 @@ def _git_sha1_of(path: Path) -> str:
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
-def problem(name: str, checked: list[Checked]) -> ModelError | None:
+def problem(name: str, checked: list[VerifiedFile]) -> ModelError | None:
     """The error for damaged or missing files; None if there are none."""
     bad = [file for file in checked if file.state in (DAMAGED, MISSING)]
     if not bad:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from golden_set import thinker_folder
 
-from omnitts_cli.bench.answers import Answered, Workload, lines, measured, questions, steady
+from omnitts_cli.bench.answers import Answered, AnswerWorkload, lines, measured, questions, steady
 from omnitts_cli.speech.load_thinker import open_answer_loop
 
 Call = Callable[..., Any]
@@ -19,7 +19,7 @@ Call = Callable[..., Any]
 @pytest.fixture(scope="module")
 def report() -> Any:
     settings = {"device": "cpu", "threads": 1}
-    return measured(str(thinker_folder()), (1, 3), None, Workload(20, 6), 5, settings)
+    return measured(str(thinker_folder()), (1, 3), None, AnswerWorkload(20, 6), 5, settings)
 
 
 def test_every_answer_has_the_wanted_length(report: Any) -> None:
@@ -48,7 +48,7 @@ def test_the_layout_is_that_of_other_engines(report: Any) -> None:
 
 def test_questions_share_no_prefix() -> None:
     loop = open_answer_loop(str(thinker_folder()), device="cpu", slots=1, positions=64)
-    made = [request for request, _ in questions(loop, 3, Workload(40, 5), 1)]
+    made = [request for request, _ in questions(loop, 3, AnswerWorkload(40, 5), 1)]
     assert {len(request.prompt) for request in made} == {40}
     assert len({request.prompt[0] for request in made}) > 1
     assert all(request.ignore_end for request in made)
@@ -56,7 +56,7 @@ def test_questions_share_no_prefix() -> None:
 
 def test_spoken_answers_to_recordings() -> None:
     settings = {"device": "cpu", "threads": 1}
-    work = Workload(40, 8, spoken=True, recording_s=1.0)
+    work = AnswerWorkload(40, 8, spoken=True, recording_s=1.0)
     report = measured(str(thinker_folder()), (1, 2), 3, work, 5, settings)
     for level in report.levels:
         assert level.requests == 3

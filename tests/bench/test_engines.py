@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from omnitts_cli.bench import engines
-from omnitts_cli.bench.engines import Opened
+from omnitts_cli.bench.engines import OpenedEngine
 from omnitts_cli.errors import UsageError, VoiceError
 from omnitts_cli.families.toy import toy
 from omnitts_cli.request import Request
@@ -19,21 +19,21 @@ SETTINGS = EngineSettings(device="cpu", threads=1, slots=4, seconds=10.0, offlin
 
 
 @pytest.fixture(scope="module")
-def opened() -> Opened:
+def opened() -> OpenedEngine:
     return engines.open_engine("random:toy", SETTINGS, "custom_voice")
 
 
-def codes(opened: Opened, **fields: Any) -> np.ndarray:
+def codes(opened: OpenedEngine, **fields: Any) -> np.ndarray:
     return opened.engine.clip(Request("hello", Named("ann"), max_frames=5, ignore_end=True, **fields)).codes
 
 
-def test_opening_is_timed(opened: Opened) -> None:
+def test_opening_is_timed(opened: OpenedEngine) -> None:
     assert opened.load_s > 0
     assert opened.start_s > 0
     assert opened.engine.plan.slots == 4
 
 
-def test_without_buckets_every_batch_is_padded_and_the_codes_are_the_same(opened: Opened) -> None:
+def test_without_buckets_every_batch_is_padded_and_the_codes_are_the_same(opened: OpenedEngine) -> None:
     padded = engines.other("nobuckets", opened, "random:toy", SETTINGS, "custom_voice")
     assert padded.engine.plan.buckets == (4,)
     assert padded.engine.model is opened.engine.model
@@ -41,7 +41,7 @@ def test_without_buckets_every_batch_is_padded_and_the_codes_are_the_same(opened
 
 
 @pytest.mark.parametrize("variant", ["eager", "cpu"])
-def test_a_variant_that_is_the_same_thing_is_refused(opened: Opened, variant: str) -> None:
+def test_a_variant_that_is_the_same_thing_is_refused(opened: OpenedEngine, variant: str) -> None:
     with pytest.raises(UsageError, match=f"--vs {variant}"):
         engines.other(variant, opened, "random:toy", SETTINGS, "custom_voice")
 
@@ -49,7 +49,7 @@ def test_a_variant_that_is_the_same_thing_is_refused(opened: Opened, variant: st
 @pytest.mark.parametrize(
     ("mode", "kind"), [("voice", Named), ("clone", Cloned), ("design", Designed)], ids=["voice", "clone", "design"]
 )
-def test_every_mode_speaks(opened: Opened, mode: str, kind: type) -> None:
+def test_every_mode_speaks(opened: OpenedEngine, mode: str, kind: type) -> None:
     model = opened.engine.model
     for transcript in (None, "hello."):
         encode = engines.clip_encoder(model, None, transcript)
@@ -62,7 +62,7 @@ def test_every_mode_speaks(opened: Opened, mode: str, kind: type) -> None:
         assert len(clip.codes) == 4
 
 
-def test_a_clip_of_the_user_is_used(opened: Opened) -> None:
+def test_a_clip_of_the_user_is_used(opened: OpenedEngine) -> None:
     model = opened.engine.model
     quiet = engines.clip_encoder(model, 0.01 * engines.tones(model.facts.sample_rate), None)()
     loud = engines.clip_encoder(model, None, None)()
@@ -78,7 +78,7 @@ def test_the_first_mode_is_what_the_model_can() -> None:
     assert caught.value.hint == "--mode design"
 
 
-def test_a_voice_that_the_model_lacks_is_named(opened: Opened) -> None:
+def test_a_voice_that_the_model_lacks_is_named(opened: OpenedEngine) -> None:
     with pytest.raises(VoiceError, match="voice 'zoe' not found"):
         engines.voice_for("voice", opened.engine.model, "zoe", None, None)
     assert engines.voice_for("voice", opened.engine.model, "ANN", None, None) == Named("ANN")

@@ -18,9 +18,9 @@ from golden_set import checkpoint
 from speech_server import SpeechServer
 
 from omnitts_cli.bench.campaign import Shape
-from omnitts_cli.bench.job import PACKAGES, Job, Speaker, Texts, slot_seconds
+from omnitts_cli.bench.job import PACKAGES, BenchJob, BenchTexts, BenchVoice, slot_seconds
 from omnitts_cli.bench.server import Asking
-from omnitts_cli.bench.workload import Text
+from omnitts_cli.bench.workload import BenchText
 from omnitts_cli.errors import UsageError
 from omnitts_cli.kernels.cpu import native
 from omnitts_cli.settings.engine import EngineSettings
@@ -28,20 +28,20 @@ from omnitts_cli.settings.engine import EngineSettings
 SETTINGS = EngineSettings(device="cpu", threads=1, slots=4, seconds=10.0, offline=True)
 
 
-def job(**given: Any) -> Job:
+def job(**given: Any) -> BenchJob:
     base: dict[str, Any] = {
         "model": "random:toy",
         "settings": SETTINGS,
         "shape": Shape(levels=(1, 4), requests=4, warmup=1),
-        "speaker": Speaker(),
-        "texts": Texts((Text("Good morning.", "english"),)),
+        "speaker": BenchVoice(),
+        "texts": BenchTexts((BenchText("Good morning.", "english"),)),
         "command": "omnitts bench",
         "frames": 6,
     }
-    return Job(**(base | given))
+    return BenchJob(**(base | given))
 
 
-def run(one: Job) -> Any:
+def run(one: BenchJob) -> Any:
     results, seen = [], list[int]()
     report = one.run(results.append, lambda so_far: seen.append(len(so_far.levels)))
     assert seen == list(range(1, len(report.levels) + 1))
@@ -67,15 +67,15 @@ def test_a_run_on_the_toy() -> None:
 @pytest.mark.parametrize(
     "speaker",
     [
-        Speaker("clone"),
-        Speaker("clone", transcript="hello."),
-        Speaker("clone", transcript="hello.", fresh=True),
-        Speaker("design", words="an old man"),
-        Speaker("voice", voice="ben"),
+        BenchVoice("clone"),
+        BenchVoice("clone", transcript="hello."),
+        BenchVoice("clone", transcript="hello.", fresh=True),
+        BenchVoice("design", words="an old man"),
+        BenchVoice("voice", voice="ben"),
     ],
     ids=lambda s: f"{s.mode}{'-text' if s.transcript else ''}{'-fresh' if s.fresh else ''}",
 )
-def test_every_mode_runs(speaker: Speaker) -> None:
+def test_every_mode_runs(speaker: BenchVoice) -> None:
     report, _ = run(job(speaker=speaker, shape=Shape(levels=(2,), requests=2, warmup=0)))
     assert (report.levels[0].requests, report.levels[0].failed) == (2, 0)
     assert report.workload["mode"] == speaker.mode
@@ -95,7 +95,7 @@ def test_a_server_is_measured_by_the_same_clock() -> None:
     server = SpeechServer()
     with server:
         asking = Asking("some-model", body={"seed": 1})
-        report, _ = run(job(url=server.url, asking=asking, frames=None, texts=Texts(length="short")))
+        report, _ = run(job(url=server.url, asking=asking, frames=None, texts=BenchTexts(length="short")))
     assert [level.failed for level in report.levels] == [0, 0]
     assert 49 <= report.levels[0].ttfp_ms["median"] <= report.levels[0].e2el_ms["median"]
     assert (report.model, report.device, report.dtype) == ("some-model", None, None)
@@ -105,10 +105,10 @@ def test_a_server_is_measured_by_the_same_clock() -> None:
 
 
 def test_texts_follow_the_languages_of_the_model() -> None:
-    assert {text.language for text in Texts().chosen(("english", "german", "klingon"))} == {"english", "german"}
-    assert {text.language for text in Texts(language="french").chosen(("english",))} == {"french"}
+    assert {text.language for text in BenchTexts().chosen(("english", "german", "klingon"))} == {"english", "german"}
+    assert {text.language for text in BenchTexts(language="french").chosen(("english",))} == {"french"}
     with pytest.raises(UsageError, match="no sample texts"):
-        Texts().chosen(("klingon",))
+        BenchTexts().chosen(("klingon",))
 
 
 def test_slots_are_as_long_as_the_work() -> None:
@@ -116,9 +116,9 @@ def test_slots_are_as_long_as_the_work() -> None:
     assert slot_seconds(20) == 10.0
     assert slot_seconds(1000) == pytest.approx(82.0)
     clip = np.zeros(16_000, np.float32)
-    assert slot_seconds(20, Speaker("clone", clip=clip, clip_rate=8000, transcript="a").reference_s) == 12.0
-    assert Speaker("clone", clip=clip, clip_rate=8000).reference_s == 0.0
-    assert Speaker("clone", transcript="a").reference_s == 6.0
+    assert slot_seconds(20, BenchVoice("clone", clip=clip, clip_rate=8000, transcript="a").reference_s) == 12.0
+    assert BenchVoice("clone", clip=clip, clip_rate=8000).reference_s == 0.0
+    assert BenchVoice("clone", transcript="a").reference_s == 6.0
 
 
 @pytest.mark.skipif(native() is None, reason="needs the compiled library")
@@ -130,7 +130,7 @@ def test_exact_is_in_the_report_with_its_fingerprint() -> None:
 
 
 def test_a_clip_is_brought_to_the_rate_of_the_model() -> None:
-    sound = Speaker("clone", clip=np.ones(16_000, np.float32), clip_rate=16_000).sound(8000)
+    sound = BenchVoice("clone", clip=np.ones(16_000, np.float32), clip_rate=16_000).sound(8000)
     assert sound is not None and sound.size == 8000
 
 
@@ -162,8 +162,8 @@ def test_a_folder_of_plain_letters_is_asked_what_say_would_ask(tmp_path: Path) -
     config = json.loads((folder / "config.json").read_text())
     config["omnitts"] = {"plain_letters": True, "longest_piece": 30}
     (folder / "config.json").write_text(json.dumps(config))
-    texts = Texts((Text("It costs only $5. Really, no more than 5!", "english"),))
-    one = job(model=str(folder), texts=texts, speaker=Speaker("clone", transcript="I am 5"), frames=2)
+    texts = BenchTexts((BenchText("It costs only $5. Really, no more than 5!", "english"),))
+    one = job(model=str(folder), texts=texts, speaker=BenchVoice("clone", transcript="I am 5"), frames=2)
     with one.opened() as bench:
         assert [text.words for text in bench.load.texts] == [
             "It costs only five dollars.",
@@ -174,6 +174,6 @@ def test_a_folder_of_plain_letters_is_asked_what_say_would_ask(tmp_path: Path) -
 
 def test_a_language_that_the_model_lacks_is_refused_before_it_is_measured() -> None:
     with pytest.raises(UsageError, match="random:toy does not support French"):
-        run(job(texts=Texts((Text("Bonjour."),), language="french")))
-    with job(texts=Texts(language="german")).opened() as bench:
+        run(job(texts=BenchTexts((BenchText("Bonjour."),), language="french")))
+    with job(texts=BenchTexts(language="german")).opened() as bench:
         assert {text.language for text in bench.load.texts} == {"german"}

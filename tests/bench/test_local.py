@@ -16,7 +16,7 @@ from bench_kit import Clock, fake_engine, script, works
 from omnitts_cli.bench.load import Extent, Run, arrivals, closed_loop, open_loop
 from omnitts_cli.bench.local import EngineTarget
 from omnitts_cli.bench.record import Work
-from omnitts_cli.bench.stats import Level, level
+from omnitts_cli.bench.stats import LoadLevel, level
 from omnitts_cli.request import Request
 from omnitts_cli.voices import Cloned
 
@@ -61,7 +61,7 @@ def audible(delivery: Any) -> float:
     raise AssertionError("it is silent throughout")
 
 
-def matches(found: Level, engine: Any, run: Run) -> None:
+def matches(found: LoadLevel, engine: Any, run: Run) -> None:
     """Every reported figure against the fake engine's own notes."""
     good = [delivery for delivery in engine.deliveries if delivery.script.failure is None]
     firsts = [1000 * (delivery.arrivals[0][0] - delivery.submitted) for delivery in good]

@@ -12,7 +12,7 @@ from bench_kit import a_level, a_report
 
 from omnitts_cli.bench import report as reports
 from omnitts_cli.bench.report import READERS, Report, ratios, rounded
-from omnitts_cli.bench.stats import Level
+from omnitts_cli.bench.stats import LoadLevel
 from omnitts_cli.errors import InputError, OutputError
 
 PUBLISHED = sorted((Path(__file__).parents[2] / "benchmarks" / "published").glob("*.json"))
@@ -118,7 +118,7 @@ def test_a_full_disk_keeps_the_older_report(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_ratios_say_how_much_longer_the_other_takes() -> None:
-    main: Level = a_level(concurrency=4, rtf=0.1, audio_throughput=40.0)
+    main: LoadLevel = a_level(concurrency=4, rtf=0.1, audio_throughput=40.0)
     slow = a_level(concurrency=4, rtf=0.3, audio_throughput=10.0, variant="eager")
     found = ratios([main, slow, a_level(concurrency=1)])
     assert len(found) == 1

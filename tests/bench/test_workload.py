@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from omnitts_cli.bench import workload
-from omnitts_cli.bench.workload import Text, Workload, of_length, read_texts, requests, sample_texts
+from omnitts_cli.bench.workload import BenchText, Workload, of_length, read_texts, requests, sample_texts
 from omnitts_cli.errors import InputError
 
 TEN = ["chinese", "english", "french", "german", "italian", "japanese", "korean", "portuguese", "russian", "spanish"]
@@ -43,7 +43,7 @@ def test_thirds_of_lines_that_do_not_divide() -> None:
 
 
 def test_the_same_seed_gives_the_same_requests() -> None:
-    texts = [Text(str(n), "english") for n in range(9)]
+    texts = [BenchText(str(n), "english") for n in range(9)]
 
     def first(seed: int) -> list[tuple[str, int]]:
         works = islice(Workload(texts, seed=seed).works(), 20)
@@ -55,16 +55,16 @@ def test_the_same_seed_gives_the_same_requests() -> None:
 
 
 def test_a_fixed_number_of_frames_ignores_the_end_code() -> None:
-    work = next(Workload([Text("a")], frames=7).works())
+    work = next(Workload([BenchText("a")], frames=7).works())
     assert (work.request.max_frames, work.request.ignore_end, work.fixed) == (7, True, True)
-    free = next(Workload([Text("a")]).works())
+    free = next(Workload([BenchText("a")]).works())
     assert (free.request.max_frames, free.request.ignore_end, free.fixed) == (None, False, False)
 
 
 def test_texts_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "texts.txt"
     path.write_bytes(b"\xef\xbb\xbfOne line.\r\n\r\n  Another \n")
-    assert read_texts(path, "english") == [Text("One line.", "english"), Text("Another", "english")]
+    assert read_texts(path, "english") == [BenchText("One line.", "english"), BenchText("Another", "english")]
 
 
 @pytest.mark.parametrize("content", [b"", b" \n\n", b"\xff\xfe\x00"])
@@ -87,23 +87,23 @@ def able(longest: int | None = None, plain: bool = False) -> Any:
 
 
 def test_a_model_that_reads_everything_gets_the_texts_as_they_are() -> None:
-    texts = [Text("It costs $5. Really, 5!", "english"), Text("五", "chinese")]
+    texts = [BenchText("It costs $5. Really, 5!", "english"), BenchText("五", "chinese")]
     assert requests(texts, able()) == texts
 
 
 def test_what_must_be_plain_is_read_and_what_is_long_is_cut() -> None:
-    texts = [Text("It costs only $5. Really, no more than 5!", "english"), Text("--", "english")]
+    texts = [BenchText("It costs only $5. Really, no more than 5!", "english"), BenchText("--", "english")]
     assert requests(texts, able(plain=True)) == [
-        Text("It costs only five dollars. Really, no more than five!", "english")
+        BenchText("It costs only five dollars. Really, no more than five!", "english")
     ]
     pieces = ["It costs only five dollars.", "Really, no more than five!"]
-    assert requests(texts, able(40, plain=True)) == [Text(words, "english") for words in pieces]
+    assert requests(texts, able(40, plain=True)) == [BenchText(words, "english") for words in pieces]
     assert [text.words for text in requests(texts[:1], able(40))] == ["It costs only $5.", "Really, no more than 5!"]
     assert all(len(text.words) <= 110 for text in requests(sample_texts(["english"], "mix"), able(110, plain=True)))
 
 
 def test_what_the_model_cannot_say_is_refused() -> None:
     with pytest.raises(InputError, match="nothing to speak"):
-        requests([Text("--")], able(plain=True))
+        requests([BenchText("--")], able(plain=True))
     with pytest.raises(InputError, match="五"):
-        requests([Text("五")], able(plain=True))
+        requests([BenchText("五")], able(plain=True))

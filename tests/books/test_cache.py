@@ -11,15 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from omnitts_cli.books.cache import RUNS, Cache
+from omnitts_cli.books.cache import RUNS, UnitCache
 from omnitts_cli.errors import OutputError
 
 
 def test_a_run_leaves_the_folders_of_others_alone(tmp_path: Path) -> None:
     """The number of a process says nothing on another machine, or in another container."""
-    first = Cache(tmp_path)
+    first = UnitCache(tmp_path)
     (first.work / "unit").write_text("half")
-    second = Cache(tmp_path)
+    second = UnitCache(tmp_path)
     assert (first.work / "unit").exists() and first.work != second.work
     second.close()
     first.close()
@@ -32,13 +32,13 @@ def test_what_killed_runs_have_left_is_removed(tmp_path: Path) -> None:
         (runs / name).mkdir(parents=True)
     hours_ago = time.time() - 5 * 3600
     os.utime(runs / ".old", (hours_ago, hours_ago))
-    cache = Cache(tmp_path)
+    cache = UnitCache(tmp_path)
     assert sorted(path.name for path in runs.iterdir()) == sorted([".begun", cache.work.name])
     cache.close()
 
 
 def test_a_new_cache_is_for_its_user_alone(tmp_path: Path) -> None:
-    cache = Cache(tmp_path / "books")
+    cache = UnitCache(tmp_path / "books")
     assert stat.S_IMODE((tmp_path / "books").stat().st_mode) == 0o700
     cache.close()
 
@@ -47,7 +47,7 @@ def test_a_new_cache_is_for_its_user_alone(tmp_path: Path) -> None:
 def test_a_damaged_part_is_removed_and_spoken_again(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
     """A book never ends with an internal error, or with a part cut short, because of a bad disk."""
     soundfile = pytest.importorskip("soundfile")
-    cache = Cache(tmp_path)
+    cache = UnitCache(tmp_path)
     part = cache.work / "part.flac"
     soundfile.write(part, np.random.default_rng(1).normal(0, 0.1, 8000), 16_000)
     cache.put("00unit", part, 16_000, 0.5, [])

@@ -10,7 +10,7 @@ import pytest
 
 from omnitts_cli.books.cast import Cast, Member, read_cast
 from omnitts_cli.errors import InputError, UsageError
-from omnitts_cli.fleet.rows import Speaker
+from omnitts_cli.fleet.rows import VoiceChoice
 from omnitts_cli.text.formats.block import Block
 
 
@@ -77,8 +77,8 @@ def test_every_kind_of_voice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     )
     kinds = {name: member.speaker for name, member in cast.members.items()}
     assert kinds == {
-        "A": Speaker("voice", "clara"), "B": Speaker("clip", "b.wav", "words"), "C": Speaker("design", "a low voice"),
-        "D": Speaker("voice", "d.voice"), "E": Speaker(),
+        "A": VoiceChoice("voice", "clara"), "B": VoiceChoice("clip", "b.wav", "words"),
+        "C": VoiceChoice("design", "a low voice"), "D": VoiceChoice("voice", "d.voice"), "E": VoiceChoice(),
     }  # fmt: skip
     assert (cast.members["D"].style, cast.members["D"].speed, cast.members["C"].seed) == ("whisper", 1.2, 3)
 

@@ -20,7 +20,7 @@ from patience import LONG_S, eventually
 from sounds import speech
 
 from omnitts_cli.audio import pyav
-from omnitts_cli.books.cache import Cache
+from omnitts_cli.books.cache import UnitCache
 from omnitts_cli.books.speaker import SAMPLE
 from omnitts_cli.engine.engine import Engine, News
 from omnitts_cli.speech.tts import TTS
@@ -319,8 +319,8 @@ def test_an_interrupted_run_says_that_it_can_go_on(started: Started) -> None:
         (threading.Thread, "start", 1),
         (threading.Thread, "start", 3),  # of many: the others have not begun
         (TTS, "open", 1),
-        (Cache, "put", 1),
-        (Cache, "put", 2),
+        (UnitCache, "put", 1),
+        (UnitCache, "put", 2),
     ],
 )
 def test_ctrl_c_at_any_moment_is_130(

@@ -6,12 +6,12 @@ import random
 from dataclasses import replace
 
 from omnitts_cli.books.cast import DEFAULT, Cast, Member
-from omnitts_cli.books.units import LONG, LONGEST, SHORT, Unit, key_of, seed_of, units_of
+from omnitts_cli.books.units import LONG, LONGEST, SHORT, BookUnit, key_of, seed_of, units_of
 from omnitts_cli.text.formats.block import Block
 from omnitts_cli.text.inputs import TextOptions
 
 
-def units(blocks: list[Block], cast: Cast | None = None) -> list[Unit]:
+def units(blocks: list[Block], cast: Cast | None = None) -> list[BookUnit]:
     return units_of((cast or Cast()).words(blocks, "chapter 1"), TextOptions(), 0.25)
 
 
@@ -63,7 +63,7 @@ def test_what_a_key_depends_on() -> None:
         key_of(unit, "other", lambda member: "digest"),
         key_of(unit, "shared", lambda member: "other"),
         key_of(replace(unit, member=Member(speed=1.1)), "shared", lambda member: "digest"),
-        key_of(Unit(DEFAULT, (replace(unit.pieces[0], gap="paragraph"),)), "shared", lambda member: "digest"),
+        key_of(BookUnit(DEFAULT, (replace(unit.pieces[0], gap="paragraph"),)), "shared", lambda member: "digest"),
     ]
     assert len({key, *others}) == 5
     assert key == key_of(replace(unit, member=Member("another name")), "shared", lambda member: "digest")

@@ -13,7 +13,7 @@ from golden_set import checkpoint
 from omnitts_cli.cli.models import tell
 from omnitts_cli.terminal.progress import Progress
 from omnitts_cli.weights import store
-from omnitts_cli.weights.fetch import Progress as Fetched
+from omnitts_cli.weights.fetch import DownloadProgress as Fetched
 
 
 def test_list_remote(omnitts: Omnitts) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 from typing import Any
 
-from omnitts_cli.doors.lines import Lines
+from omnitts_cli.doors.lines import LineStreams
 
 
 def test_a_line_that_is_too_long_is_cut_and_the_next_is_whole() -> None:
-    lines = Lines(io.BytesIO(b"a\n\n" + b"b" * 50 + b"\nc\nhalf"), io.BytesIO(), 8)
+    lines = LineStreams(io.BytesIO(b"a\n\n" + b"b" * 50 + b"\nc\nhalf"), io.BytesIO(), 8)
     assert [lines.read() for _ in range(6)] == [b"a", b"", b"b" * 8, b"c", None, None]
 
 
@@ -21,5 +21,5 @@ def test_everything_is_written_although_the_pipe_takes_little() -> None:
             taken.append(bytes(data[:3]))
             return len(taken[-1])
 
-    Lines(io.BytesIO(), Narrow(), 8).write(b"0123456789")  # type: ignore[arg-type]
+    LineStreams(io.BytesIO(), Narrow(), 8).write(b"0123456789")  # type: ignore[arg-type]
     assert b"".join(taken) == b"0123456789" and len(taken) == 4

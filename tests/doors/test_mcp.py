@@ -15,7 +15,7 @@ import pytest
 from command import PYTHON, Omnitts
 from patience import LONG_S
 
-from omnitts_cli.doors.mcp import LONGEST, VERSIONS, Server, tools
+from omnitts_cli.doors.mcp import LONGEST, VERSIONS, McpServer, tools
 from omnitts_cli.errors import UsageError
 
 
@@ -58,7 +58,7 @@ class Host:
         self.notes: list[str] = []
         desk: Any = Stand()
         self.desk, self._theirs = desk, os.fdopen(theirs[1], "wb", 0)
-        server = Server(desk, os.fdopen(ours[0], "rb"), self._theirs, self.notes.append)
+        server = McpServer(desk, os.fdopen(ours[0], "rb"), self._theirs, self.notes.append)
         self.thread = threading.Thread(target=server.run, daemon=True)
         self.thread.start()
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from omnitts_cli.doors import reader
-from omnitts_cli.doors.reader import Part, Reader, Utterance, parts_of, without_lead
+from omnitts_cli.doors.reader import MarkedWords, Reader, Utterance, parts_of, without_lead
 from omnitts_cli.settings.table import Speech
 from omnitts_cli.speech.clip import Chunk
 
@@ -17,16 +17,16 @@ from omnitts_cli.speech.clip import Chunk
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
-        ("Plain <text>.", [Part("Plain <text>.")]),
-        ("<speak>One &amp; two.</speak>", [Part("One & two.")]),
-        ('<speak>One.<mark name="a"/>Two.</speak>', [Part("One.", "a"), Part("Two.")]),
-        ("<speak xml:lang='en'>One.<mark name='b'></mark></speak>\n", [Part("One.", "b"), Part("")]),
+        ("Plain <text>.", [MarkedWords("Plain <text>.")]),
+        ("<speak>One &amp; two.</speak>", [MarkedWords("One & two.")]),
+        ('<speak>One.<mark name="a"/>Two.</speak>', [MarkedWords("One.", "a"), MarkedWords("Two.")]),
+        ("<speak xml:lang='en'>One.<mark name='b'></mark></speak>\n", [MarkedWords("One.", "b"), MarkedWords("")]),
         ('<speak>A <sub alias="b">c</sub>.</speak>',
-         [Part('<speak>A <sub alias="b">c</sub>.</speak>', tagged=True)]),
-        ('<speak><p>One.<mark name="a"/>Two.</p></speak>', [Part(" One.", "a"), Part("Two. ")]),
+         [MarkedWords('<speak>A <sub alias="b">c</sub>.</speak>', tagged=True)]),
+        ('<speak><p>One.<mark name="a"/>Two.</p></speak>', [MarkedWords(" One.", "a"), MarkedWords("Two. ")]),
     ],
 )  # fmt: skip
-def test_a_message_is_cut_at_its_marks(text: str, parts: list[Part]) -> None:
+def test_a_message_is_cut_at_its_marks(text: str, parts: list[MarkedWords]) -> None:
     assert parts_of(text) == parts
 
 

@@ -26,9 +26,9 @@ from ray_workers import workers_here
 
 from omnitts_cli.errors import DeviceError
 from omnitts_cli.fleet import cluster, journal
-from omnitts_cli.fleet.journal import DONE, Entry, Journal, Lookup
+from omnitts_cli.fleet.journal import DONE, Entry, Lookup, RowJournal
 from omnitts_cli.fleet.store import TAR_END
-from omnitts_cli.fleet.worker import Task, Worker
+from omnitts_cli.fleet.worker import RayWorker, Task
 
 soundfile = pytest.importorskip("soundfile")
 
@@ -224,10 +224,10 @@ def test_a_cluster_that_was_started_apart(home: Path, omnitts: Any, nodes: str) 
 
 def test_journals_of_workers_become_one(tmp_path: Path) -> None:
     """Of a row that two workers made differently, the record counts whose sound is there."""
-    main = Journal(tmp_path)
+    main = RowJournal(tmp_path)
     main.append([Entry((1, 1), 11, 0, DONE, b'{"n": 0}', sha=1)])
     for name, sha in (("w0-a", 5), ("w1-b", 6)):
-        own = Journal(tmp_path, name)
+        own = RowJournal(tmp_path, name)
         lines = [Entry((2, 2), 22, 1, DONE, json.dumps({"by": name}).encode(), sha=sha)]
         own.append([*lines, Entry((3, sha), 30 + sha, sha, DONE, json.dumps({"n": sha}).encode(), sha=sha)])
         own.close()
@@ -249,7 +249,7 @@ def test_journals_of_workers_become_one(tmp_path: Path) -> None:
     details = [json.loads(lookup.details(int(record))) for record in found]
     assert details == [{"n": 0}, {"by": "w0-a"}, {"n": 5}, {"n": 6}, {"n": 4}]
     lookup.close()
-    Journal(tmp_path).close()
+    RowJournal(tmp_path).close()
     assert len(journal.read(tmp_path / "journal-main.bin")) == 5
 
 
@@ -263,7 +263,7 @@ class FakeWorker:
     def __init__(self, task: Task, number: int, poison: int) -> None:
         self.task, self.number, self.poison, self.deaths = task, number, poison, 0
         self.ready = self.speak = self.end = self
-        self.worker: Worker | None = None
+        self.worker: RayWorker | None = None
 
     def remote(self, *given: Any) -> Any:
         return partial(FakeRay.answer, self, *given)
@@ -283,7 +283,7 @@ class FakeRay:
     @staticmethod
     def answer(actor: FakeWorker, *given: Any) -> Any:
         if not given:
-            actor.worker = Worker(actor.task, actor.number)
+            actor.worker = RayWorker(actor.task, actor.number)
             return actor.worker.ready()
         if actor.poison in given[0]:
             actor.deaths += 1

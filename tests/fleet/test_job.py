@@ -168,8 +168,8 @@ def test_rows_beside_a_gpu_are_written_by_other_processes(omnitts: Call, monkeyp
     long = " ".join(f"Sentence number {n}." for n in range(60))
     Path("m.csv").write_text(CSV + f"d,{long}\n")
     batch(omnitts, "m.csv", "-O", "own", "--seed", "3")
-    real, made = job.Model.of, list[Path]()
-    monkeypatch.setattr(job.Model, "of", lambda *given: replace(real(*given), on_cpu=False))
+    real, made = job.PlannedModel.of, list[Path]()
+    monkeypatch.setattr(job.PlannedModel, "of", lambda *given: replace(real(*given), on_cpu=False))
     monkeypatch.setattr(job, "writers_beside_a_gpu", lambda: 2)
     make = Writers.make
     monkeypatch.setattr(Writers, "make", lambda self, path, blocks: made.append(path) or make(self, path, blocks))
@@ -566,18 +566,18 @@ def test_full_disk_is_found_before_the_start(omnitts: Call, monkeypatch: pytest.
 def test_a_corpus_keeps_the_precision_with_which_it_was_begun(
     stored: str | None, begun: bool, asked: str, used: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def of(name: str, machine: dict[str, Any]) -> job.Model:
+    def of(name: str, machine: dict[str, Any]) -> job.PlannedModel:
         eight = machine["dtype"] in ("auto", "q8")
-        return job.Model(name, "", np.zeros(2, "<u8"), True, "q8" if eight else "float32")
+        return job.PlannedModel(name, "", np.zeros(2, "<u8"), True, "q8" if eight else "float32")
 
-    monkeypatch.setattr(job.Model, "of", of)
+    monkeypatch.setattr(job.PlannedModel, "of", of)
     path, told = tmp_path / "dtype", []
     if stored:
         path.write_text(stored)
     this: Any = SimpleNamespace(
         machine={"dtype": asked}, tell=told.append, keep=lambda path, words: path.write_text(words)
     )
-    models = job.Job._models(this, ["0.6b"], path, begun)
+    models = job.BatchJob._models(this, ["0.6b"], path, begun)
     assert this.machine["dtype"] == path.read_text() == used
     assert models[0].dtype == ("float32" if used == "fp32" else "q8")
     assert len(told) == (stored is None and begun and asked == "auto")

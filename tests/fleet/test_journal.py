@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnitts_cli.fleet import journal
-from omnitts_cli.fleet.journal import DONE, FAILED, SIZE, Entry, Journal, Lookup
+from omnitts_cli.fleet.journal import DONE, FAILED, SIZE, Entry, Lookup, RowJournal
 
 
 def entry(number: int, *, key: int | None = None, name: int | None = None, state: int = DONE, **more: int) -> Entry:
@@ -21,7 +21,7 @@ def entry(number: int, *, key: int | None = None, name: int | None = None, state
 
 
 def filled(folder: Path, count: int, writer: str = "main") -> None:
-    lookup = Journal(folder, writer)
+    lookup = RowJournal(folder, writer)
     for start in range(0, count, 5):
         lookup.append([entry(n, length=n, offset=n << 33) for n in range(start, min(start + 5, count))])
     lookup.close()
@@ -45,7 +45,7 @@ def test_torn_records_are_cut_off_and_writing_goes_on(tmp_path: Path, lost: int)
     whole = path.stat().st_size // SIZE
     assert len(journal.read(path)) == whole
     (tmp_path / "details-main.jsonl").open("ab").write(b'{"half a li')
-    lookup = Journal(tmp_path)
+    lookup = RowJournal(tmp_path)
     lookup.append([entry(77)])
     lookup.close()
     found = Lookup(tmp_path)
@@ -72,7 +72,7 @@ def test_the_checksum_is_zlibs() -> None:
 
 
 def test_the_latest_record_of_a_name_counts(tmp_path: Path) -> None:
-    lookup = Journal(tmp_path)
+    lookup = RowJournal(tmp_path)
     lookup.append([entry(0, key=5, name=9), entry(1, key=6, name=8)])
     lookup.append([entry(2, key=7, name=9), entry(3, key=8, name=7, state=FAILED)])
     lookup.close()

@@ -13,7 +13,7 @@ import pytest
 
 from omnitts_cli.audio.encode import SoundFormat
 from omnitts_cli.errors import GuardError, OutputError
-from omnitts_cli.fleet.part import Figures, Recipe, Writers, make
+from omnitts_cli.fleet.part import SoundFigures, SoundRecipe, Writers, make
 
 soundfile = pytest.importorskip("soundfile")
 
@@ -26,8 +26,8 @@ def sound(seed: int, seconds: float) -> np.ndarray:
 
 @pytest.mark.parametrize("loudness", [None, -20.0])
 def test_writers_make_the_same_files(tmp_path: Path, loudness: float | None) -> None:
-    recipe = Recipe(SoundFormat("flac"), RATE, loudness)
-    writers, found = Writers(2, recipe), dict[int, Figures]()
+    recipe = SoundRecipe(SoundFormat("flac"), RATE, loudness)
+    writers, found = Writers(2, recipe), dict[int, SoundFigures]()
 
     def one(number: int) -> None:
         for again in range(3):
@@ -49,7 +49,7 @@ def test_writers_make_the_same_files(tmp_path: Path, loudness: float | None) -> 
 
 
 def test_errors_of_writers_are_those_of_this_process(tmp_path: Path) -> None:
-    writers = Writers(1, Recipe(SoundFormat("wav"), RATE))
+    writers = Writers(1, SoundRecipe(SoundFormat("wav"), RATE))
     for bad in (float("nan"), float("inf")):
         with pytest.raises(GuardError):
             writers.make(tmp_path / "x", [np.array([0.0, bad], np.float32)])
@@ -62,7 +62,7 @@ def test_errors_of_writers_are_those_of_this_process(tmp_path: Path) -> None:
 
 
 def test_a_writer_that_was_killed_ends_the_run(tmp_path: Path) -> None:
-    writers = Writers(1, Recipe(SoundFormat("wav"), RATE))
+    writers = Writers(1, SoundRecipe(SoundFormat("wav"), RATE))
     os.kill(writers._all[0].pid, signal.SIGKILL)
     with pytest.raises(OutputError, match=r"has ended \(exit status -9\)"):
         writers.make(tmp_path / "x", [sound(0, 5.0)])
@@ -71,7 +71,7 @@ def test_a_writer_that_was_killed_ends_the_run(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_an_error_of_the_system(tmp_path: Path) -> None:
     (tmp_path / "full").symlink_to("/dev/full")
-    writers = Writers(1, Recipe(SoundFormat("wav"), RATE, sync=False))
+    writers = Writers(1, SoundRecipe(SoundFormat("wav"), RATE, sync=False))
     with pytest.raises(OSError, match="No space left") as full:
         writers.make(tmp_path / "full", [sound(0, 5.0)])
     assert full.value.errno == errno.ENOSPC

@@ -16,17 +16,17 @@ from omnitts_cli.errors import InputError
 from omnitts_cli.fleet import plan as plans
 from omnitts_cli.fleet.content import Keys
 from omnitts_cli.fleet.manifest import open_manifest
-from omnitts_cli.fleet.plan import BAD, CAPITALS, Naming, Plan, plan_of
-from omnitts_cli.fleet.rows import Rules
+from omnitts_cli.fleet.plan import BAD, CAPITALS, Naming, RowPlan, plan_of
+from omnitts_cli.fleet.rows import RowRules
 from omnitts_cli.settings.table import Speech, TextIn
 from omnitts_cli.speech.speaking import estimated_s
 
 
-def planned(name: str, *, seed: int = 1, kind: str | None = None, **rules: Any) -> Plan:
+def planned(name: str, *, seed: int = 1, kind: str | None = None, **rules: Any) -> RowPlan:
     work = Path("work")
     work.mkdir(exist_ok=True)
     manifest = open_manifest(name, kind, work, None, False)
-    found = Rules(base=manifest.base, typed=manifest.typed, by_line=manifest.by_line, name=name, **rules)
+    found = RowRules(base=manifest.base, typed=manifest.typed, by_line=manifest.by_line, name=name, **rules)
     keys = Keys(TextIn(), Speech(), {"format": "flac"}, seed)
     return plan_of(manifest, found, keys, Naming(".flac"), work)
 
@@ -80,8 +80,8 @@ def test_a_plan_is_made_again_only_if_something_changed(home: Path, monkeypatch:
     Path("a.voice").write_bytes(b"one")
     rows = [{"id": "x", "text": "Hello.", "voice": "a.voice"}, {"id": "y", "text": "Hello."}]
     made: list[str] = []
-    write = plans.Check.write
-    monkeypatch.setattr(plans.Check, "write", lambda self: (made.append("made"), write(self))[1])
+    write = plans.ManifestCheck.write
+    monkeypatch.setattr(plans.ManifestCheck, "write", lambda self: (made.append("made"), write(self))[1])
     first = planned(written(rows))
     again = planned("m.jsonl")
     assert made == ["made"] and (first.rows == again.rows).all()
@@ -137,7 +137,7 @@ def test_an_unknown_field_names_its_line(home: Path) -> None:
     assert raised.value.where == ("m.jsonl", 3) and "'text'" in str(raised.value.hint)
 
 
-def checked(rows: int) -> tuple[list[int], Plan]:
+def checked(rows: int) -> tuple[list[int], RowPlan]:
     """How many functions a first and a second plan of so many rows call."""
     with Path("m.jsonl").open("w") as file:
         for number in range(rows):

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from omnitts_cli.fleet.journal import DONE, SIZE, Entry, Journal, Lookup
+from omnitts_cli.fleet.journal import DONE, SIZE, Entry, Lookup, RowJournal
 from omnitts_cli.fleet.store import Made, ParquetParts, Shards, header, member, padded, sha8
 
 Call = Callable[..., Any]
@@ -68,7 +68,7 @@ def test_a_shard_is_cut_back_to_its_records(tmp_path: Path, recorded: int) -> No
     group = [made(tmp_path, index, 600) for index in range(5)]
     store.place(group)
     store.close()
-    journal = Journal(work)
+    journal = RowJournal(work)
     journal.append(
         [
             Entry(one.key, one.index + 1, one.index, DONE, b"{}", offset=one.offset, length=600)
@@ -201,7 +201,7 @@ def by(worker: Shards, work: Path, name: str, group: list[Made]) -> None:
     """A worker makes these rows, and is then killed."""
     sums = {one.index: sha8(one.part.read_bytes()) for one in group if one.part}
     worker.place(group)
-    journal = Journal(work, name)
+    journal = RowJournal(work, name)
     journal.append(
         [
             Entry(one.key, one.index + 1, one.index, DONE, b"{}", sums[one.index], one.shard, one.offset, one.length)
@@ -236,7 +236,7 @@ def test_shards_of_several_workers(tmp_path: Path, to: str) -> None:
     by(two, work, "w1", [rows[9], made(tmp_path, 0, 600)])
     two.place([rows[10]])  # without a record
     three.place([rows[11]])
-    main = Journal(work)
+    main = RowJournal(work)
     main.absorb(work, one.is_there)
     after = opened(None)
     with closing(Lookup(work)) as lookup:

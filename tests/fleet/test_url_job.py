@@ -28,7 +28,7 @@ from omnitts_cli.fleet.bucket import Bucket
 from omnitts_cli.fleet.names import name_hash
 from omnitts_cli.fleet.segments import FOLDER, records_of
 from omnitts_cli.fleet.url_job import SentPlan, made_by_us
-from omnitts_cli.fleet.worker import Task, Worker
+from omnitts_cli.fleet.worker import RayWorker, Task
 
 soundfile = pytest.importorskip("soundfile")
 ROOT = Path(__file__).parent.parent.parent
@@ -192,7 +192,7 @@ class FakeActor:
     """A real worker in this process. It is lost when it is called for the second lease, unless it is the last one."""
 
     def __init__(self, task: Task, number: int) -> None:
-        self.task, self.number, self.lives, self.workers = task, number, 1, list[Worker]()
+        self.task, self.number, self.lives, self.workers = task, number, 1, list[RayWorker]()
 
     def __getattr__(self, name: str) -> Any:
         return SimpleNamespace(remote=lambda *given: partial(self.answer, name, *given))
@@ -200,7 +200,7 @@ class FakeActor:
     def answer(self, name: str, *given: Any) -> Any:
         if name == "ready":
             sent = pickle.loads(pickle.dumps(self.task))
-            self.workers.append(Worker(sent, self.number))
+            self.workers.append(RayWorker(sent, self.number))
         if name == "speak" and self.lives == 0:
             self.lives = -1
             raise Died

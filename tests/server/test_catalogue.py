@@ -29,9 +29,9 @@ def test_a_model_is_found_by_its_name(server: Running) -> None:
 def test_a_name_with_slashes_is_found(serve: object) -> None:
     import urllib.parse
 
-    from omnitts_cli.server.models import Model
+    from omnitts_cli.server.models import ServedModel
 
     running = serve()  # type: ignore[operator]
-    running.state.models.all.append(Model("org/name", "org/name", "custom_voice", "org/name"))
+    running.state.models.all.append(ServedModel("org/name", "org/name", "custom_voice", "org/name"))
     for name in ("org/name", urllib.parse.quote("org/name", safe="")):
         assert running.request("GET", f"/v1/models/{name}").json["id"] == "org/name"

@@ -9,8 +9,8 @@ import pytest
 from serving import Running
 
 import omnitts_cli
-from omnitts_cli.server.asked import Reader, asked_of
-from omnitts_cli.server.fields import FIELDS, SERVERS, TABLE, Field, table
+from omnitts_cli.server.asked import FieldReader, asked_of
+from omnitts_cli.server.fields import FIELDS, SERVERS, TABLE, RequestField, table
 from omnitts_cli.server.problems import Problem
 
 HELP = Path(omnitts_cli.__file__).parent / "help" / "serve.md"
@@ -26,7 +26,7 @@ HUGE = ["x" * (16 << 20) + "x", 10**400, 1e308, ["x"] * 100_000, {"x": ["y"] * 1
 WRONG = [*HUGE, 3, -7.5, True, "", "\0", [], {}, [{}], {"id": 7}, [[1]], {"speed": "x"}, {"normalize": 3}]
 
 
-def good(field: Field) -> Any:
+def good(field: RequestField) -> Any:
     """A value that the field takes."""
     if field.name in GOOD:
         return GOOD[field.name]
@@ -55,7 +55,7 @@ def test_no_field_that_chooses_the_voice_is_ignored() -> None:
 
 
 @pytest.mark.parametrize("field", FIELDS, ids=lambda field: field.name)
-def test_what_the_table_says_is_what_the_code_does(field: Field) -> None:
+def test_what_the_table_says_is_what_the_code_does(field: RequestField) -> None:
     """Used and mapped fields are taken; ignored ones are told; refused ones are 400."""
     values: dict[str, Any] = {"input": "Hello."} | {field.name: good(field)}
     if field.name == "text":
@@ -76,12 +76,12 @@ def test_what_the_table_says_is_what_the_code_does(field: Field) -> None:
     elsewhere = field.name in ("items", "stream_audio")  # of the batch and of the WebSocket
     assert (field.name in ignored) is (field.use == "ignored" or elsewhere)
     if field.use == "mapped":
-        reader = Reader(values | {"voice": "me"} if field.name == "voice_aliases" else values)
+        reader = FieldReader(values | {"voice": "me"} if field.name == "voice_aliases" else values)
         assert {target for target, origin in reader.sent.items() if origin == field.name}
 
 
 @pytest.mark.parametrize("field", FIELDS, ids=lambda field: field.name)
-def test_a_wrong_value_is_400_for_its_field(field: Field) -> None:
+def test_a_wrong_value_is_400_for_its_field(field: RequestField) -> None:
     """Never another error; and what is taken is a value that the table allows."""
     refused = 0
     for value in WRONG:
@@ -101,7 +101,7 @@ def test_a_wrong_value_is_400_for_its_field(field: Field) -> None:
 
 
 @pytest.mark.parametrize("field", FIELDS, ids=lambda field: field.name)
-def test_an_empty_string_and_null_are_absent(field: Field) -> None:
+def test_an_empty_string_and_null_are_absent(field: RequestField) -> None:
     if field.name in ("input", "text"):
         with pytest.raises(Problem):
             asked_of({"input": None}, 100)

@@ -29,7 +29,7 @@ from omnitts_cli.server import models as server_models
 from omnitts_cli.server import state as server_state
 from omnitts_cli.server.guard import Guard
 from omnitts_cli.server.hub import Hub
-from omnitts_cli.server.models import Model, Models, planned
+from omnitts_cli.server.models import Models, ServedModel, planned
 from omnitts_cli.settings.commands import Serving
 from omnitts_cli.speech import load
 
@@ -194,7 +194,7 @@ def test_a_client_that_leaves_a_loading_does_not_let_another_begin(
     go, begun = threading.Event(), list[str]()
     monkeypatch.setattr(server_models, "warm_up", lambda tts: None)
 
-    def opened(model: Model) -> Any:
+    def opened(model: ServedModel) -> Any:
         begun.append(model.name)
         assert go.wait(LONG_S)
         if fails:
@@ -282,7 +282,7 @@ def test_a_signal_does_not_wait_for_a_model_that_is_loading() -> None:
     """However long --drain is: a loading thread cannot be stopped, so what it waits for is ended."""
     begun, aborted = threading.Event(), threading.Event()
 
-    def load(model: Model) -> Any:
+    def load(model: ServedModel) -> Any:
         begun.set()
         assert aborted.wait(LONG_S), "the server waits for the model"
         raise RuntimeError("the process has ended")
@@ -290,7 +290,7 @@ def test_a_signal_does_not_wait_for_a_model_that_is_loading() -> None:
     async def work() -> int:
         sockets = [listen.tcp("127.0.0.1", 0)]
         serving = Serving(model=("random:toy",), drain=900.0)
-        server = run.Server(serving, Guard(), planned(serving.model), load, sockets, abort=aborted.set)
+        server = run.HttpServer(serving, Guard(), planned(serving.model), load, sockets, abort=aborted.set)
         task = asyncio.create_task(server.serve())
         assert await asyncio.to_thread(begun.wait, LONG_S)
         server.stop()
@@ -356,7 +356,7 @@ def test_a_server_that_ends_removes_its_own_unix_socket_only(tmp_path: Path) -> 
         given.bind(str(other))
         sockets = [ours, listen.prepared(given)]
         serving = Serving(model=("random:toy",), preload="none")
-        server = run.Server(serving, Guard(), [], lambda model: None, sockets, lambda: server.stop())  # type: ignore[arg-type, return-value]
+        server = run.HttpServer(serving, Guard(), [], lambda model: None, sockets, lambda: server.stop())  # type: ignore[arg-type, return-value]
         assert asyncio.run(server.serve()) == 0
         assert not path.exists() and other.exists()
         following = listen.unix(path, ours=False)

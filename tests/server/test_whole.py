@@ -12,14 +12,14 @@ from serving import Running
 from omnitts_cli.server import whole
 from omnitts_cli.server.problems import Problem
 from omnitts_cli.server.state import MOST_WAITING_BYTES
-from omnitts_cli.server.whole import FileSink, Whole
+from omnitts_cli.server.whole import TemporarySink, Whole
 
 soundfile = pytest.importorskip("soundfile")
 
 
 @pytest.mark.parametrize("form", ["wav", "flac", "mp3", "ogg", "pcm_f32"])
 def test_a_file_has_the_right_length_in_its_header(form: str) -> None:
-    sink = FileSink(form, 24_000, None)
+    sink = TemporarySink(form, 24_000, None)
     sound = 0.3 * np.sin(np.arange(60_000, dtype=np.float32) / 20)
     for start in range(0, 60_000, 7_000):
         sink.write(sound[start : start + 7_000])
@@ -41,13 +41,13 @@ def test_a_file_has_the_right_length_in_its_header(form: str) -> None:
 def test_a_long_answer_is_kept_in_a_file(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is kept of the sound in memory is never more than one block, however long the answer is."""
     blocks: list[int] = []
-    before = FileSink.write
+    before = TemporarySink.write
 
-    def write(self: FileSink, samples: np.ndarray) -> None:
+    def write(self: TemporarySink, samples: np.ndarray) -> None:
         blocks.append(samples.size)
         before(self, samples)
 
-    monkeypatch.setattr(whole.FileSink, "write", write)
+    monkeypatch.setattr(whole.TemporarySink, "write", write)
     answer = server.speech("A sentence of some words is here. " * 60, stream=False, response_format="wav")
     assert answer.status == 200 and int(answer.headers["content-length"]) == len(answer.body)
     assert int.from_bytes(answer.body[40:44], "little") == len(answer.body) - 44

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from omnitts_cli.settings.setting import SWITCH, TEXT, Kind, either, number, one_of, readable_size, seconds, whole
+from omnitts_cli.settings.setting import SWITCH, TEXT, ValueKind, either, number, one_of, readable_size, seconds, whole
 
 NO_NUMBER = ["", " ", "-1", "1e309", "nan", "inf", "-inf", "１", "1_0", "10" * 15, "0x10", "1,5", "one", "1 ", "٣"]
 
@@ -61,7 +61,7 @@ def test_what_is_nothing_of_the_kind_is_refused(kind, text) -> None:  # type: ig
         (one_of("a", "b"), "c", None),
     ],
 )
-def test_a_hint_suggests_a_value_that_is_accepted(kind: Kind, typed: str, expected: str | None) -> None:
+def test_a_hint_suggests_a_value_that_is_accepted(kind: ValueKind, typed: str, expected: str | None) -> None:
     assert kind.example(typed) == expected
     if expected is not None:
         kind.read(expected)

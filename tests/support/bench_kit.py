@@ -16,7 +16,7 @@ import numpy as np
 from omnitts_cli.audio.chunk import Chunk, Stopped
 from omnitts_cli.bench.record import Work
 from omnitts_cli.bench.report import Report
-from omnitts_cli.bench.stats import Level
+from omnitts_cli.bench.stats import LoadLevel
 from omnitts_cli.errors import ModelError
 from omnitts_cli.request import Failed, Request
 
@@ -182,7 +182,7 @@ def works(**fields: Any) -> Iterator[Work]:
     return itertools.repeat(Work(Request("hello", **fields)))
 
 
-def a_level(**given: Any) -> Level:
+def a_level(**given: Any) -> LoadLevel:
     """A level; what a test cares about is given by name, spreads by their median."""
     spreads = {"e2el_ms": 900.0, "ttfp_ms": 30.0, "audible_ms": 35.0, "rtf": 0.2}
     fields: dict[str, Any] = {
@@ -191,7 +191,7 @@ def a_level(**given: Any) -> Level:
     }
     base = {"concurrency": 4, "rate": None, "requests": 16, "failed": 0, "duration_s": 4.0}
     base |= {"request_throughput": 4.0, "audio_s": 80.0, "audio_throughput": 20.0, "frames": 1000}
-    return Level(**(base | {"underruns": 0, "gap_ms_max": 90.0, "guard_hits": 0} | fields | given))
+    return LoadLevel(**(base | {"underruns": 0, "gap_ms_max": 90.0, "guard_hits": 0} | fields | given))
 
 
 def a_report() -> Report:

@@ -225,9 +225,9 @@ def unit(suffix: str) -> Callable[[bytes, Path], None]:
     """A finished part of a book, of which one file is damaged; the sound keeps its size, as on a bad disk."""
 
     def read(data: bytes, folder: Path) -> None:
-        from omnitts_cli.books.cache import Cache
+        from omnitts_cli.books.cache import UnitCache
 
-        with closing(Cache(folder / "units")) as cache:
+        with closing(UnitCache(folder / "units")) as cache:
             for name, content in unit_files().items():
                 path = folder / "units" / "00" / name
                 path.parent.mkdir(exist_ok=True)
@@ -282,13 +282,13 @@ def planned(name: Path, folder: Path) -> Any:
     from omnitts_cli.fleet.content import Keys
     from omnitts_cli.fleet.manifest import open_manifest
     from omnitts_cli.fleet.plan import Naming, plan_of
-    from omnitts_cli.fleet.rows import Rules
+    from omnitts_cli.fleet.rows import RowRules
     from omnitts_cli.settings.table import Speech, TextIn
 
     work = folder / "work"
     work.mkdir(exist_ok=True)
     found = open_manifest(str(name), None, work, None, True)
-    rules = Rules(base=found.base, typed=found.typed, by_line=found.by_line, name=str(name))
+    rules = RowRules(base=found.base, typed=found.typed, by_line=found.by_line, name=str(name))
     with closing(found.source):
         return plan_of(found, rules, Keys(TextIn(), Speech(), {"format": "flac"}, 1), Naming(".flac"), work)
 
@@ -317,14 +317,14 @@ def small(data: bytes, folder: Path) -> None:
 
 def journal(what: str) -> Callable[[bytes, Path], None]:
     def read(data: bytes, folder: Path) -> None:
-        from omnitts_cli.fleet.journal import Journal, Lookup
+        from omnitts_cli.fleet.journal import Lookup, RowJournal
 
         work = folder / "journals"
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir()
         for name, content in journals().items():
             (work / name).write_bytes(data if name.startswith(what) else content)
-        Journal(work).close()
+        RowJournal(work).close()
         lookup = Lookup(work)
         for index in range(len(lookup.records)):
             lookup.details(index)
@@ -335,10 +335,10 @@ def journal(what: str) -> Callable[[bytes, Path], None]:
 
 def journals() -> dict[str, bytes]:
     """The journal of two rows."""
-    from omnitts_cli.fleet.journal import Entry, Journal
+    from omnitts_cli.fleet.journal import Entry, RowJournal
 
     with tempfile.TemporaryDirectory() as name:
-        made = Journal(Path(name))
+        made = RowJournal(Path(name))
         details = b'{"output": "x.flac", "sha256": "00"}'
         made.append([Entry((1, 2), 3 + row, row, 1, details, length=5) for row in range(2)])
         made.close()

@@ -76,7 +76,7 @@ class Served:
 class Inside(Served):
     """A server in this process, whose slots can be counted."""
 
-    server: run.Server
+    server: run.HttpServer
 
     def engines(self) -> list[Any]:
         return [model.tts.engine.engine for model in self.server.state.models.all if model.tts is not None]
@@ -145,7 +145,7 @@ def serving(
     def load(one: Any) -> tts.TTS:
         return tts.load(one.source, variant=one.variant, slots=slots, device="cpu", threads=1, patient=True)
 
-    server = run.Server(given, guard, planned(given.model), load, sockets, ready=ready.set, log=lines.append)
+    server = run.HttpServer(given, guard, planned(given.model), load, sockets, ready=ready.set, log=lines.append)
     loop = asyncio.new_event_loop() if (factory := run.loop_factory()) is None else factory()
     task = loop.create_task(server.serve())
 

@@ -19,7 +19,7 @@ from omnitts_cli.audio.pcm import to_int16
 from omnitts_cli.server import listen, run
 from omnitts_cli.server import models as server_models
 from omnitts_cli.server.guard import Guard
-from omnitts_cli.server.models import Model, introduce, planned
+from omnitts_cli.server.models import ServedModel, introduce, planned
 from omnitts_cli.settings.commands import Serving
 from omnitts_cli.speech import tts
 
@@ -54,7 +54,7 @@ class Answer:
 class Running:
     """A server that runs in a thread."""
 
-    server: run.Server
+    server: run.HttpServer
     port: int
     loop: asyncio.AbstractEventLoop
     lines: list[str]
@@ -131,7 +131,7 @@ def start(
         page=serving.web,
     )  # fmt: skip
 
-    def load(model: Model) -> tts.TTS:
+    def load(model: ServedModel) -> tts.TTS:
         found = opened(
             model.source, variant=model.variant, threads=1, **{"slots": 4, "device": "cpu", **(engine or {})}
         )
@@ -142,7 +142,7 @@ def start(
     sockets = [listen.tcp(serving.host, 0)]
     port = sockets[0].getsockname()[1]
     door = listen.tcp("127.0.0.1", 0)
-    server = run.Server(
+    server = run.HttpServer(
         serving, guard, planned(serving.model), load, sockets, ready.set, lines.append, uploads, wyoming=door
     )
     running = Running(server, port, asyncio.new_event_loop(), lines, wyoming=door.getsockname()[1])

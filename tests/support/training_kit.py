@@ -16,7 +16,7 @@ from patience import LONG_S
 
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.training.dataset import Dataset
-from omnitts_cli.training.pool import UNNAMED, ShardReader, SoundPool, Utterance
+from omnitts_cli.training.pool import UNNAMED, ShardReader, SoundPool, TeacherUtterance
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.shapes import build_codec
 from omnitts_cli.training.speech_stage import SpeechStage
@@ -26,11 +26,11 @@ from omnitts_cli.training.teacher import (
     SAMPLES_PER_FRAME,
     STYLE,
     Facts,
-    Spoken,
+    TeacherSpeech,
     TeacherVoice,
 )
 from omnitts_cli.training.team import Team
-from omnitts_cli.training.tokens import Tokens
+from omnitts_cli.training.tokens import TokenLists
 
 SENTENCES = [
     "The cat sat by the door.",
@@ -67,21 +67,21 @@ class Hummer:
     ) -> None:
         pass
 
-    def speak(self, lines: list[str], voices: list[TeacherVoice]) -> list[Spoken]:
+    def speak(self, lines: list[str], voices: list[TeacherVoice]) -> list[TeacherSpeech]:
         return [self._say(line, voice) for line, voice in zip(lines, voices, strict=True)]
 
-    def _say(self, line: str, voice: TeacherVoice) -> Spoken:
+    def _say(self, line: str, voice: TeacherVoice) -> TeacherSpeech:
         letters = [ord(c) % 24 for c in line.lower() if c.isalpha()]
         time = np.arange(SAMPLES_PER_FRAME) / SAMPLE_RATE
         hum = [6000 * np.sin(2 * np.pi * 60 * (n + 2) * voice.pitch * time) for n in letters]
         phones = np.repeat(np.array(letters, np.uint8)[:, None], PHONES_PER_FRAME, 1)
         facts = Facts(voice.woman, voice.british, 150 * voice.pitch, 4.5 * voice.pace, (0.5,) * STYLE)
-        return Spoken(np.concatenate(hum).astype(np.int16), phones, facts)
+        return TeacherSpeech(np.concatenate(hum).astype(np.int16), phones, facts)
 
 
 @functools.cache
-def learned_tokens() -> Tokens:
-    return Tokens.learn(SENTENCES * 3, 40)
+def learned_tokens() -> TokenLists:
+    return TokenLists.learn(SENTENCES * 3, 40)
 
 
 def stage_of(made: Recipe) -> SpeechStage:
@@ -96,9 +96,9 @@ def stage_of(made: Recipe) -> SpeechStage:
     return SpeechStage(made, CPUDevice(1), tokens, dataset, Team())
 
 
-def utterance(text: int, number: int, voice: TeacherVoice) -> Utterance:
+def utterance(text: int, number: int, voice: TeacherVoice) -> TeacherUtterance:
     [spoken] = Hummer().speak([SENTENCES[text]], [voice])
-    return Utterance(text, number, spoken.sound, spoken.phones, spoken.facts, 7 * (number == UNNAMED))
+    return TeacherUtterance(text, number, spoken.sound, spoken.phones, spoken.facts, 7 * (number == UNNAMED))
 
 
 def pool_of(shards: ShardReader, hours: float = 0.004) -> SoundPool:

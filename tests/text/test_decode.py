@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from omnitts_cli.errors import InputError, UsageError
-from omnitts_cli.text.decode import Decoder, decode
+from omnitts_cli.text.decode import TextDecoder, decode
 
 TEXT = "Grüße, 世界 \U0001f600\n"
 
@@ -20,7 +20,7 @@ def test_marks_are_recognised_and_removed(encoding: str) -> None:
 
 def test_a_wrong_byte_is_reported_with_its_place() -> None:
     with pytest.raises(InputError, match=r"standard input is not utf-8 text: byte 0xff at offset 8") as caught:
-        Decoder().feed("Grüße!".encode() + b"\xff and more")
+        TextDecoder().feed("Grüße!".encode() + b"\xff and more")
     assert caught.value.exit_code == 3 and "--encoding" in (caught.value.hint or "")
 
 
@@ -29,7 +29,7 @@ def test_the_place_does_not_depend_on_the_cuts(text: str, cuts: list[int]) -> No
     data = text.encode("utf-8", "replace") + b"\x80 tail"
     if data.startswith((b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")):
         return
-    decoder, last = Decoder(), 0
+    decoder, last = TextDecoder(), 0
     with pytest.raises(InputError, match=f"offset {len(data) - 6}$"):
         for cut in [*sorted({min(cut, len(data)) for cut in cuts}), len(data)]:
             decoder.feed(data[last:cut])
@@ -46,7 +46,7 @@ def test_any_cuts_are_the_whole(text: str, cuts: list[int], encoding: str) -> No
     if encoding == "utf-8" and data[:1] in (b"\xef", b"\xff", b"\xfe"):
         return
     assume(not (encoding == "utf-16" and text.startswith("\0")))  # these four bytes are the mark of UTF-32
-    decoder, parts, last = Decoder(), [], 0
+    decoder, parts, last = TextDecoder(), [], 0
     for cut in [*sorted({min(cut, len(data)) for cut in cuts}), len(data)]:
         parts.append(decoder.feed(data[last:cut]))
         last = cut
@@ -57,7 +57,7 @@ def test_any_cuts_are_the_whole(text: str, cuts: list[int], encoding: str) -> No
 def test_a_character_cut_off_at_the_end() -> None:
     with pytest.raises(InputError, match="offset 2"):
         decode("ab世".encode()[:-1])
-    decoder = Decoder()
+    decoder = TextDecoder()
     assert decoder.feed("ab世".encode()[:-1]) == "ab"
     assert decoder.feed("ab世".encode()[-1:], final=True) == "世"
 
@@ -74,13 +74,13 @@ def test_encodings_that_cannot_be(encoding: str) -> None:
         assert decode(b"x", None) == "x"
         return
     with pytest.raises(UsageError, match="--encoding"):
-        Decoder(encoding)
+        TextDecoder(encoding)
 
 
 def test_the_first_line_does_not_wait_for_a_mark() -> None:
-    decoder = Decoder()
+    decoder = TextDecoder()
     assert decoder.feed(b"H") == "H"
-    marked = Decoder()
+    marked = TextDecoder()
     assert marked.feed(b"\xef\xbb") == "" and marked.feed(b"\xbfHi") == "Hi"
-    empty = Decoder()
+    empty = TextDecoder()
     assert empty.feed(b"", final=True) == ""

@@ -12,8 +12,8 @@ from training_kit import SENTENCES, Hummer, learned_tokens
 from omnitts_cli.training import __main__, pool, recipe
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.speak_stage import speak
-from omnitts_cli.training.texts import Line
-from omnitts_cli.training.tokens import Tokens
+from omnitts_cli.training.texts import TrainingLine
+from omnitts_cli.training.tokens import TokenLists
 
 
 @pytest.fixture
@@ -36,14 +36,14 @@ def one_length(small: Recipe) -> Recipe:
 
 
 @pytest.fixture(scope="session")
-def tokens() -> Tokens:
+def tokens() -> TokenLists:
     return learned_tokens()
 
 
 @pytest.fixture
-def lines() -> list[Line]:
+def lines() -> list[TrainingLine]:
     """The hummer reads letters."""
-    return [Line(text, text, text) for text in SENTENCES]
+    return [TrainingLine(text, text, text) for text in SENTENCES]
 
 
 @pytest.fixture(scope="session")
@@ -51,7 +51,7 @@ def spoken(small: Recipe, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of shards with a thousand utterances. No test changes it."""
     work = tmp_path_factory.mktemp("spoken")
     enough = replace(small, teacher=replace(small.teacher, shard=300))
-    speak(enough, Hummer(), [Line(text, text, text) for text in SENTENCES], work, 0, 0.3, LONG_S)
+    speak(enough, Hummer(), [TrainingLine(text, text, text) for text in SENTENCES], work, 0, 0.3, LONG_S)
     return work / pool.FOLDER
 
 

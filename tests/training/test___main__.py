@@ -25,8 +25,8 @@ from omnitts_cli.training.picture import draw
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.stage_results import exported_speech
 from omnitts_cli.training.team import Team
-from omnitts_cli.training.texts import Line, write
-from omnitts_cli.training.tokens import Tokens
+from omnitts_cli.training.texts import TrainingLine, write
+from omnitts_cli.training.tokens import TokenLists
 from omnitts_cli.tuning import checkpoints
 from omnitts_cli.voices import Cloned, Designed, Named
 
@@ -39,7 +39,7 @@ def curves(work: Path, stage: str, name: str) -> list[float]:
 
 
 def test_a_miniature_learns_is_exported_and_speaks(
-    small: Recipe, tokens: Tokens, hummer: type, tmp_path: Path, omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch
+    small: Recipe, tokens: TokenLists, hummer: type, tmp_path: Path, omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The real stages, shorter and smaller; the teacher hums."""
     for module in (codec_stage, perceptual_loss, speech_stage):
@@ -49,7 +49,7 @@ def test_a_miniature_learns_is_exported_and_speaks(
     work = tmp_path / "work"
     made = replace(small, teacher=replace(small.teacher, kept=0.004, shard=80))
     rebuild = Rebuild(made, work, CPUDevice(1), None, Team())
-    write(work / "texts.tsv", [Line(text, text, text) for text in sentences])
+    write(work / "texts.tsv", [TrainingLine(text, text, text) for text in sentences])
     tokens.write(work)
     rebuild.speak(0, 0.05, None)
     for minutes in (0.12, 0.02):  # the second call goes on from the first
@@ -84,7 +84,7 @@ def goes_on_from_the_model_alone(before: Rebuild, work: Path) -> None:
     later = Rebuild(before.recipe, work, CPUDevice(1), None, Team())
     shutil.copy(before.work / "texts.tsv", work)
     shutil.copytree(before.work / "shards", work / "shards")
-    tokens = Tokens.read(work / "tiny")
+    tokens = TokenLists.read(work / "tiny")
     tokens.write(work)
     kept = checkpoints.under("speech", checkpoints.load(before.work, "speech"))
     stored = exported_speech(before.recipe, tokens, work / "tiny").state_dict()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from omnitts_cli.text.american.letters import units
-from omnitts_cli.training.alignment import Alignment
+from omnitts_cli.training.alignment import LetterAlignment
 
 PAIRS = [("cat", "kˈæt"), ("tack", "tˈæk"), ("box", "bˈɑks"), ("knot", "nˈɑt"), ("bat", "bˈæt"), ("tax", "tˈæks")]
 
 
 def test_letters_are_aligned_with_their_sounds() -> None:
-    alignment = Alignment(units)
+    alignment = LetterAlignment(units)
     alignment.learn(PAIRS * 3)
     assert alignment.align("cat", "kˈæt") == ["k", "ˈæ", "t"]
     for word, spoken in PAIRS:

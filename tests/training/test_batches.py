@@ -22,7 +22,7 @@ from omnitts_cli.training.pool import SoundPool
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.speech_stage import SpeechStage
 from omnitts_cli.training.team import Team
-from omnitts_cli.training.tokens import Tokens
+from omnitts_cli.training.tokens import TokenLists
 from omnitts_cli.voices import Cloned, Designed, Named, Voice
 
 FIRST, SECOND = "The cat sat by the door.", "Why not?"
@@ -47,7 +47,7 @@ def stage(one_length: Recipe, mode: str, language: str | None, monkeypatch: pyte
     return stage_of(recipe)
 
 
-def prompter(stage: SpeechStage, tokens: Tokens, folder: Path) -> Qwen3Prompter:
+def prompter(stage: SpeechStage, tokens: TokenLists, folder: Path) -> Qwen3Prompter:
     stage.save(folder)
     CodecStage(stage.recipe, CPUDevice(1), SoundPool(0.001, torch.device("cpu")), Team()).save(folder)
     export(stage.recipe, folder, tokens, folder / "tiny")
@@ -73,7 +73,7 @@ def voice_of(kind: str, examples: Examples, vector: torch.Tensor | None, text: s
 @pytest.mark.parametrize("language", [None, "english"])
 @pytest.mark.parametrize("kind", ["named", "cloned", "continued", "designed"])
 def test_rows_are_those_of_the_familys_prompts(
-    stage: SpeechStage, tokens: Tokens, tmp_path: Path, mode: str, language: str | None, kind: str
+    stage: SpeechStage, tokens: TokenLists, tmp_path: Path, mode: str, language: str | None, kind: str
 ) -> None:
     recipe, table, unnamed = stage.recipe, stage.dataset.tables[0], stage.dataset.unnamed[0]
     examples = {

@@ -10,11 +10,11 @@ import torch
 
 from omnitts_cli.training import books, recipe
 from omnitts_cli.training.books import usage
-from omnitts_cli.training.shapes import Codec, build_codec
+from omnitts_cli.training.shapes import TinyCodec, build_codec
 
 
 @pytest.fixture
-def codec() -> Codec:
+def codec() -> TinyCodec:
     torch.manual_seed(0)
     made = build_codec(replace(recipe.read(None, miniature=True).codec, groups=4))
     for half in (made.encoder, made.decoder):
@@ -26,13 +26,13 @@ def noise(seed: int) -> np.ndarray:
     return np.random.default_rng(seed).normal(0, 0.1, 1920 * 30 + 7).astype(np.float32)
 
 
-def test_all_groups_together_are_the_codecs_own_sound(codec: Codec) -> None:
+def test_all_groups_together_are_the_codecs_own_sound(codec: TinyCodec) -> None:
     sound = torch.from_numpy(noise(0))[None]
     codes = codec.encoder(sound)
     assert torch.allclose(books._of_first(codec, codes, 4), codec.decoder.embed(codes), atol=1e-5)
 
 
-def test_groups_that_say_nothing_are_seen(codec: Codec) -> None:
+def test_groups_that_say_nothing_are_seen(codec: TinyCodec) -> None:
     codec.decoder.quantiser.residual.books[1:] = 0.0  # groups 2 and 3
     codec.encoder.quantiser.residual.books[0, 1:] = 1e6  # every frame takes the first entry
     leading, latent = codec.encoder.quantiser.leading, codec.encoder.latent(torch.from_numpy(noise(2))[None])
@@ -43,7 +43,7 @@ def test_groups_that_say_nothing_are_seen(codec: Codec) -> None:
     assert told["in_use"][1] == 1 and told["in_use"][0] > 1
 
 
-def test_dimensions_are_counted(codec: Codec) -> None:
+def test_dimensions_are_counted(codec: TinyCodec) -> None:
     assert usage(codec, [noise(0)])["dimensions"] > 1.5
     codec.encoder.quantiser.residual.into.weight[1:] = codec.encoder.quantiser.residual.into.weight[:1]
     assert usage(codec, [noise(0)])["dimensions"] == 1.0

@@ -12,9 +12,9 @@ import torch
 from training_kit import pool_of, two_members
 
 from omnitts_cli.devices.cpu import CPUDevice
-from omnitts_cli.training.codec_stage import CodecStage, Loop, train_codec
+from omnitts_cli.training.codec_stage import CodecStage, TrainingLoop, train_codec
 from omnitts_cli.training.export import export_codec
-from omnitts_cli.training.pool import ShardReader, SoundPool, Utterance
+from omnitts_cli.training.pool import ShardReader, SoundPool, TeacherUtterance
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.teacher import PHONES_PER_FRAME, SAMPLES_PER_FRAME, STYLE, Facts
 from omnitts_cli.training.team import Team
@@ -70,7 +70,7 @@ def test_the_running_measure_is_trusted_alone_from_the_middle_on(
     small: Recipe, shards: ShardReader, tmp_path: Path
 ) -> None:
     stage = CodecStage(small, CPUDevice(1), pool_of(shards, 0.01), Team())
-    loop = Loop(stage, lambda step: step, shards, Journal(tmp_path / "c", "codec"), tmp_path, Budget(1.0), True)
+    loop = TrainingLoop(stage, lambda step: step, shards, Journal(tmp_path / "c", "codec"), tmp_path, Budget(1.0), True)
     trusted = []
     for spent in (0.0, 0.25, 0.5, 0.9):
         loop._set_rate(spent)
@@ -92,7 +92,7 @@ def test_compiling_does_not_count_as_training(small: Recipe, shards: ShardReader
         return step
 
     stage = CodecStage(small, CPUDevice(1), pool_of(shards, 0.01), Team())
-    Loop(stage, capture, shards, Journal(tmp_path / "c", "codec"), tmp_path, Noted(3.0), True).run()
+    TrainingLoop(stage, capture, shards, Journal(tmp_path / "c", "codec"), tmp_path, Noted(3.0), True).run()
     assert order == ["captured", "captured", "3.0 minutes begin"]
 
 
@@ -101,7 +101,7 @@ def test_drawn_sound_comes_with_its_own_phones() -> None:
     for length, phone in ((3, 7), (5, 9)):
         # every half frame sounds like its number, so that the two can be told apart
         sound = np.full(length * SAMPLES_PER_FRAME, phone * 100, np.int16)
-        pool.add([Utterance(0, 0, sound, np.full((length, PHONES_PER_FRAME), phone, np.uint8), NOBODY)])
+        pool.add([TeacherUtterance(0, 0, sound, np.full((length, PHONES_PER_FRAME), phone, np.uint8), NOBODY)])
     sound, phones = pool.draw(50, 2)
     drawn = (sound * 327.68).round().view(50, 2 * PHONES_PER_FRAME, -1)
     assert torch.equal(drawn[..., 0].long(), phones.flatten(1)) and torch.equal(drawn[..., -1], drawn[..., 0])

@@ -9,7 +9,7 @@ from training_kit import stage_of
 
 from omnitts_cli.models.speaker import log_mel
 from omnitts_cli.training.dataset import MEL, UnnamedTable
-from omnitts_cli.training.pool import UNNAMED, Utterance
+from omnitts_cli.training.pool import UNNAMED, TeacherUtterance
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.teacher import STYLE, Facts
 
@@ -51,7 +51,7 @@ def test_an_unnamed_speaker_with_one_utterance_is_not_kept(small: Recipe) -> Non
     before = list(dataset._waiting_unnamed)
     sound = torch.zeros(4 * 1920, dtype=torch.int16).numpy()
     phones = torch.zeros(4, 2, dtype=torch.uint8).numpy()
-    dataset.add([Utterance(2, UNNAMED, sound, phones, lone, 9)])
+    dataset.add([TeacherUtterance(2, UNNAMED, sound, phones, lone, 9)])
     assert dataset._waiting_unnamed == before
 
 

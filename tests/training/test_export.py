@@ -19,20 +19,20 @@ from omnitts_cli.training.export import export
 from omnitts_cli.training.pool import SoundPool
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.speaker_heads import SpeakerHeads
-from omnitts_cli.training.speech import Speech
+from omnitts_cli.training.speech import TinySpeech
 from omnitts_cli.training.speech_stage import STORED_HEADS
 from omnitts_cli.training.stage_results import exported_codec, trained_codec
 from omnitts_cli.training.team import Team
-from omnitts_cli.training.tokens import Tokens
+from omnitts_cli.training.tokens import TokenLists
 from omnitts_cli.tuning import checkpoints
 from omnitts_cli.weights.checkpoint import Checkpoint
 from omnitts_cli.weights.load import fill
 
 
-def test_what_is_exported_is_loaded(small: Recipe, tokens: Tokens, tmp_path: Path) -> None:
+def test_what_is_exported_is_loaded(small: Recipe, tokens: TokenLists, tmp_path: Path) -> None:
     torch.manual_seed(0)
     CodecStage(small, CPUDevice(1), SoundPool(0.001, torch.device("cpu")), Team()).save(tmp_path)
-    speech = Speech(small, tokens)
+    speech = TinySpeech(small, tokens)
     checkpoints.save(tmp_path, "speech", checkpoints.gather(speech=speech))
     folder = tmp_path / "tiny"
     export(small, tmp_path, tokens, folder)
@@ -52,11 +52,11 @@ def test_what_is_exported_is_loaded(small: Recipe, tokens: Tokens, tmp_path: Pat
             assert torch.allclose(value, found, atol=1e-3, rtol=1e-3), name
 
 
-def test_the_speakers_vectors_are_stretched_from_their_mean(small: Recipe, tokens: Tokens, tmp_path: Path) -> None:
+def test_the_speakers_vectors_are_stretched_from_their_mean(small: Recipe, tokens: TokenLists, tmp_path: Path) -> None:
     torch.manual_seed(0)
     CodecStage(small, CPUDevice(1), SoundPool(0.001, torch.device("cpu")), Team()).save(tmp_path)
     made = replace(small, speaker=replace(small.speaker, stretch=1.75))
-    speech, heads = Speech(made, tokens), SpeakerHeads(made.speech.hidden)
+    speech, heads = TinySpeech(made, tokens), SpeakerHeads(made.speech.hidden)
     heads.follow(torch.randn(4, made.speech.hidden))
     checkpoints.save(tmp_path, "speech", checkpoints.gather(**{"speech": speech, STORED_HEADS: heads}))
     export(made, tmp_path, tokens, tmp_path / "tiny")

@@ -7,11 +7,11 @@ import json
 from omnitts_cli.text.model_input import TEXT_INPUTS
 from omnitts_cli.training.files import model_config
 from omnitts_cli.training.recipe import Recipe
-from omnitts_cli.training.tokens import Tokens
+from omnitts_cli.training.tokens import TokenLists
 from omnitts_cli.weights.find import TINY
 
 
-def test_an_export_says_what_the_embedded_folder_says(small: Recipe, tokens: Tokens) -> None:
+def test_an_export_says_what_the_embedded_folder_says(small: Recipe, tokens: TokenLists) -> None:
     written = model_config(small, tokens)["omnitts"]
     embedded = json.loads((TINY / "config.json").read_text())["omnitts"]
     assert written["text_input"] in TEXT_INPUTS

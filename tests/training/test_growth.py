@@ -10,7 +10,7 @@ from training_kit import learned_tokens
 
 from omnitts_cli.training.growth import grown
 from omnitts_cli.training.recipe import Recipe
-from omnitts_cli.training.speech import Speech
+from omnitts_cli.training.speech import TinySpeech
 
 LARGER = {
     "hidden": 48,
@@ -27,10 +27,10 @@ OLD = {"heads": 4, "kv_heads": 2}
 
 
 @pytest.fixture
-def pair(small: Recipe) -> tuple[Speech, Speech]:
+def pair(small: Recipe) -> tuple[TinySpeech, TinySpeech]:
     torch.manual_seed(0)
     before, after = (replace(small, speech=replace(small.speech, **sizes)) for sizes in (OLD, LARGER))
-    old, new = Speech(before, learned_tokens()), Speech(after, learned_tokens())
+    old, new = TinySpeech(before, learned_tokens()), TinySpeech(after, learned_tokens())
     with torch.no_grad():
         for weight in old.parameters():
             weight.add_(0.05 * torch.randn_like(weight))
@@ -38,7 +38,7 @@ def pair(small: Recipe) -> tuple[Speech, Speech]:
     return old.eval(), new.eval()
 
 
-def results(speech: Speech) -> list[torch.Tensor]:
+def results(speech: TinySpeech) -> list[torch.Tensor]:
     draw = torch.Generator().manual_seed(1)
     ids = torch.randint(0, 60, (2, 9), generator=draw)
     codes = torch.randint(0, 32, (2, 9, 3), generator=draw)
@@ -49,13 +49,13 @@ def results(speech: Speech) -> list[torch.Tensor]:
     return [speech.talker.logits(hidden), scores, hidden, speech.speaker(mel)]
 
 
-def test_it_computes_the_same(pair: tuple[Speech, Speech]) -> None:
+def test_it_computes_the_same(pair: tuple[TinySpeech, TinySpeech]) -> None:
     for old, new in zip(*map(results, pair), strict=True):
         width = old.shape[-1]
         assert torch.allclose(new[..., :width], old, atol=2e-4), (old - new[..., :width]).abs().max()
 
 
-def test_what_is_new_learns(pair: tuple[Speech, Speech]) -> None:
+def test_what_is_new_learns(pair: tuple[TinySpeech, TinySpeech]) -> None:
     """After two steps, no channel, head, unit or layer is without a gradient."""
     _, new = pair
     steps = torch.optim.SGD(new.parameters(), 0.1)
@@ -71,5 +71,5 @@ def test_what_is_new_learns(pair: tuple[Speech, Speech]) -> None:
 
 
 def test_a_model_of_the_same_sizes_stays(small: Recipe) -> None:
-    old, new = Speech(small, learned_tokens()), Speech(small, learned_tokens())
+    old, new = TinySpeech(small, learned_tokens()), TinySpeech(small, learned_tokens())
     assert all(torch.equal(value, old.state_dict()[name]) for name, value in grown(old, new).items())

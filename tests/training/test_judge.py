@@ -27,7 +27,7 @@ from omnitts_cli.training.judge import (
 )
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.spoken import SpokenPieces
-from omnitts_cli.training.teacher import SAMPLE_RATE, STYLE, Facts, Spoken, TeacherVoice
+from omnitts_cli.training.teacher import SAMPLE_RATE, STYLE, Facts, TeacherSpeech, TeacherVoice
 from omnitts_cli.training.texts import PHONEMES
 from omnitts_cli.weights.sums import sha256_of
 
@@ -54,10 +54,10 @@ def hertz_of(voice: TeacherVoice) -> float:
 class Buzzer:
     """A teacher whose voices are buzzes of their pitch."""
 
-    def speak(self, lines: list[str], voices: list[TeacherVoice]) -> list[Spoken]:
+    def speak(self, lines: list[str], voices: list[TeacherVoice]) -> list[TeacherSpeech]:
         nobody = Facts(0.0, 0.0, 100.0, 4.0, (0.0,) * STYLE)
         said = [(32767 * buzz(hertz_of(voice), 1.5)).astype(np.int16) for voice in voices]
-        return [Spoken(sound, np.zeros((1, 2), np.uint8), nobody) for sound in said]
+        return [TeacherSpeech(sound, np.zeros((1, 2), np.uint8), nobody) for sound in said]
 
 
 class Ears:

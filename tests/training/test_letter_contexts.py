@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from omnitts_cli.training.letter_contexts import Counts, in_company, learn, right, units
+from omnitts_cli.training.letter_contexts import ContextCounts, in_company, learn, right, units
 
 
 def test_a_context_is_kept_where_it_says_something_else() -> None:
-    counts = Counts()
+    counts = ContextCounts()
     for keys, said in ((".c .ca", "k"), (".c .co", "k"), (".c .ce", "s"), (".c .ci .cia", "s"), (".c .ci .cio", "s")):
         counts.add(iter(keys.split()), said)
     table = counts.table()

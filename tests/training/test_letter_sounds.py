@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from omnitts_cli.text.american.letters import ALPHABET, LetterSounds
-from omnitts_cli.training.letter_sounds import Network, batches, held_out, learn, right
+from omnitts_cli.training.letter_sounds import LetterNetwork, batches, held_out, learn, right
 
 
 def test_families_of_words_are_held_out_together() -> None:
@@ -21,7 +21,7 @@ def test_a_network_learns_and_speaks_the_same_in_numpy(tmp_path: Path) -> None:
     aligned = [("cat", ["k", "ˈæ", "t"]), ("tab", ["t", "ˈæ", "b"]), ("bac", ["b", "ˈæ", "k"])] * 10
     names = sorted({part for _, parts in aligned for part in parts})
     chunks = {part: n for n, part in enumerate(names)}
-    network = Network(len(names))
+    network = LetterNetwork(len(names))
     optimiser = torch.optim.AdamW(network.parameters(), 1e-3)
     losses = [learn(network, optimiser, aligned, chunks, epoch, 500) for epoch in range(60)]
     assert losses[-1] < losses[0] / 2

@@ -12,15 +12,15 @@ from training_kit import Steps
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.training import perceptual_loss
 from omnitts_cli.training.perceptual_loss import DISTANCES, PerceptualLoss, distances, spectra_apart
-from omnitts_cli.training.pool import UNNAMED, SoundPool, Utterance
-from omnitts_cli.training.recogniser import INPUTS, Recogniser
+from omnitts_cli.training.pool import UNNAMED, SoundPool, TeacherUtterance
+from omnitts_cli.training.recogniser import INPUTS, PhoneRecogniser
 from omnitts_cli.training.teacher import FACTS, HALF, PHONES, SAMPLE_RATE, STYLE, Facts
 from omnitts_cli.tuning.journal import Journal
 
 TONES = (300.0, 900.0, 2700.0)  # Hz, one for each of three phones
 
 
-def tones(seed: int, high: bool) -> Utterance:
+def tones(seed: int, high: bool) -> TeacherUtterance:
     """Phones of 40 ms as tones; one of two speakers has a second tone far above."""
     draw = np.random.default_rng(seed)
     phones = draw.integers(1, 1 + len(TONES), (20, 2)).astype(np.uint8)
@@ -28,7 +28,7 @@ def tones(seed: int, high: bool) -> Utterance:
     sound = np.sin(2 * np.pi * np.repeat(np.array(TONES)[phones.ravel() - 1], HALF) * time)
     sound += high * np.sin(2 * np.pi * 6000 * time)
     facts = Facts(float(high), 0.0, 150.0, 4.5, (2.0 * high - 1,) * STYLE)
-    return Utterance(0, UNNAMED, (6000 * sound).astype(np.int16), phones, facts, 1)
+    return TeacherUtterance(0, UNNAMED, (6000 * sound).astype(np.int16), phones, facts, 1)
 
 
 def test_it_learns_which_phone_is_where_and_who_speaks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_it_learns_which_phone_is_where_and_who_speaks(monkeypatch: pytest.Monke
 
 
 def test_each_half_of_a_frame_gets_an_answer() -> None:
-    model = Recogniser(8).eval()
+    model = PhoneRecogniser(8).eval()
     spectra = model.spectra(0.1 * torch.randn(2, 12 * HALF))
     assert spectra.shape == (2, INPUTS, 48)
     found = model(spectra)
@@ -57,7 +57,7 @@ def test_each_half_of_a_frame_gets_an_answer() -> None:
 
 
 def test_distances_teach_the_decoded_sound_alone() -> None:
-    model = Recogniser(8).eval()
+    model = PhoneRecogniser(8).eval()
     made, true = (torch.randn(2, 12 * HALF).requires_grad_() for _ in range(2))
     one, other = model.spectra(made), model.spectra(true)
     (sum(distances(model(one), model(other))) + spectra_apart(one, other)).backward()

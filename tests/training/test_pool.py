@@ -14,16 +14,16 @@ from patience import LONG_S
 from safetensors import SafetensorError
 
 from omnitts_cli.training import pool
-from omnitts_cli.training.pool import UNNAMED, ShardReader, SoundPool, Utterance, read_shard, write_shard
+from omnitts_cli.training.pool import UNNAMED, ShardReader, SoundPool, TeacherUtterance, read_shard, write_shard
 from omnitts_cli.training.teacher import SAMPLES_PER_FRAME, STYLE, Facts
 
 FACTS = Facts(0.25, 1.0, 120.0, 4.5, (0.5,) * STYLE)
 
 
-def said(text: int, frames: int, speaker: int = 0) -> Utterance:
+def said(text: int, frames: int, speaker: int = 0) -> TeacherUtterance:
     sound = np.arange(frames * SAMPLES_PER_FRAME).astype(np.int16) + text
     phones = np.full((frames, 2), text, np.uint8)
-    return Utterance(text, UNNAMED if speaker else 1, sound, phones, FACTS, speaker)
+    return TeacherUtterance(text, UNNAMED if speaker else 1, sound, phones, FACTS, speaker)
 
 
 def test_a_shard_comes_back(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_learner_does_not_wait_for_a_shard_that_is_being_read(
 ) -> None:
     reading, finished = Event(), Event()
 
-    def slow(path: Path, later: int) -> Iterator[Utterance]:
+    def slow(path: Path, later: int) -> Iterator[TeacherUtterance]:
         reading.set()
         assert finished.wait(LONG_S)
         yield from read_shard(path, later)
@@ -114,7 +114,7 @@ def test_whole_frames_are_drawn_with_their_places() -> None:
     """Every frame sounds like its number."""
     found = SoundPool(0.001, torch.device("cpu"))
     sound = np.repeat(np.arange(12, dtype=np.int16) * 100, SAMPLES_PER_FRAME)
-    found.add([Utterance(0, 1, sound, np.zeros((12, 2), np.uint8), FACTS)])
+    found.add([TeacherUtterance(0, 1, sound, np.zeros((12, 2), np.uint8), FACTS)])
     drawn, places = found.draw_whole(40, 3)
     numbers = (drawn * 327.68).round().view(40, 3, SAMPLES_PER_FRAME)
     assert torch.equal(numbers.long(), places[..., None].expand(numbers.shape))

@@ -20,19 +20,21 @@ from omnitts_cli.training.ids import codec_ids
 from omnitts_cli.training.pool import SoundPool
 from omnitts_cli.training.recipe import NamedVoice, Recipe
 from omnitts_cli.training.rows import TABLE, clips, name_voices
-from omnitts_cli.training.speech import Speech
+from omnitts_cli.training.speech import TinySpeech
 from omnitts_cli.training.teacher import TeacherVoice
 from omnitts_cli.training.team import Team
-from omnitts_cli.training.texts import Line
-from omnitts_cli.training.tokens import Tokens
+from omnitts_cli.training.texts import TrainingLine
+from omnitts_cli.training.tokens import TokenLists
 from omnitts_cli.tuning import checkpoints
 from omnitts_cli.voices import Cloned, Named
 
 
-def test_a_row_is_the_vector_of_a_clone(small: Recipe, tokens: Tokens, lines: list[Line], tmp_path: Path) -> None:
+def test_a_row_is_the_vector_of_a_clone(
+    small: Recipe, tokens: TokenLists, lines: list[TrainingLine], tmp_path: Path
+) -> None:
     torch.manual_seed(0)
     CodecStage(small, CPUDevice(1), SoundPool(0.001, torch.device("cpu")), Team()).save(tmp_path)
-    checkpoints.save(tmp_path, "speech", checkpoints.gather(speech=Speech(small, tokens)))
+    checkpoints.save(tmp_path, "speech", checkpoints.gather(speech=TinySpeech(small, tokens)))
     folder = tmp_path / "tiny"
     export(small, tmp_path, tokens, folder)
     before, old = load_file(folder / "model.safetensors"), json.loads((folder / "config.json").read_text())
@@ -72,7 +74,7 @@ def test_every_voice_says_the_same_texts_in_its_accent(small: Recipe) -> None:
             asked.append(read)
             return super().speak(read, voices)
 
-    texts = [Line(f"{n}", "a" * n, "b" * n) for n in (20, 50, 60, 90)]
+    texts = [TrainingLine(f"{n}", "a" * n, "b" * n) for n in (20, 50, 60, 90)]
     found = [clips(small, Notes(), texts, TeacherVoice(((name, 1.0),)), 6) for name in ("af_heart", "bf_emma")]
     american, british = ["".join(asked[n] + asked[n + 1]) for n in (0, 2)]
     assert american == british.replace("b", "a") and set(british) == {"b"}
@@ -80,7 +82,9 @@ def test_every_voice_says_the_same_texts_in_its_accent(small: Recipe) -> None:
     assert {len(s) // 1920 for sounds in found for s in sounds} <= {50, 60}  # the hummer says a frame a letter
 
 
-def test_a_second_run_writes_the_same_rows(small: Recipe, tokens: Tokens, lines: list[Line], tmp_path: Path) -> None:
+def test_a_second_run_writes_the_same_rows(
+    small: Recipe, tokens: TokenLists, lines: list[TrainingLine], tmp_path: Path
+) -> None:
     class Noisy(Hummer):
         """Adds random noise, as Kokoro does."""
 
@@ -89,7 +93,7 @@ def test_a_second_run_writes_the_same_rows(small: Recipe, tokens: Tokens, lines:
             return [replace(s, sound=s.sound + torch.randint(-99, 99, s.sound.shape).short().numpy()) for s in said]
 
     CodecStage(small, CPUDevice(1), SoundPool(0.001, torch.device("cpu")), Team()).save(tmp_path)
-    checkpoints.save(tmp_path, "speech", checkpoints.gather(speech=Speech(small, tokens)))
+    checkpoints.save(tmp_path, "speech", checkpoints.gather(speech=TinySpeech(small, tokens)))
     export(small, tmp_path, tokens, tmp_path / "tiny")
     noisy = replace(small, voices=tuple(replace(voice, clips=2) for voice in small.voices[:2]))
     weights = tmp_path / "tiny" / "model.safetensors"

@@ -10,8 +10,8 @@ from pathlib import Path
 from omnitts_cli.training.pool import FOLDER, UNNAMED, ShardReader
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.speak_stage import _all, _asked, speak
-from omnitts_cli.training.teacher import Spoken, TeacherVoice
-from omnitts_cli.training.texts import Line
+from omnitts_cli.training.teacher import TeacherSpeech, TeacherVoice
+from omnitts_cli.training.texts import TrainingLine
 
 
 class Notes:
@@ -22,7 +22,7 @@ class Notes:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def speak(self, lines: list[str], voices: list[TeacherVoice]) -> list[Spoken]:
+    def speak(self, lines: list[str], voices: list[TeacherVoice]) -> list[TeacherSpeech]:
         self.asked += lines
         return [f"{line} by {voice.mix[0][0]}" for line, voice in zip(lines, voices, strict=True)]  # type: ignore[misc]
 
@@ -38,13 +38,13 @@ def test_unnamed_speakers_say_two_texts_each(small: Recipe) -> None:
 
 def test_the_order_stays_and_the_british_read_british() -> None:
     american, british = TeacherVoice((("af_heart", 1.0),)), TeacherVoice((("bf_emma", 1.0),))
-    lines = [Line("one", "a much longer line", "A"), Line("two", "b", "a much longer one")]
+    lines = [TrainingLine("one", "a much longer line", "A"), TrainingLine("two", "b", "a much longer one")]
     asked = [(0, 0, 0, american), (1, 0, 0, british), (1, 0, 0, american)]
     spoken = _all(Notes(), lines, asked, 1)  # type: ignore[arg-type]
     assert spoken == ["a much longer line by af_heart", "a much longer one by bf_emma", "b by af_heart"]
 
 
-def test_speech_is_written_to_shards(small: Recipe, lines: list[Line], hummer: type, tmp_path: Path) -> None:
+def test_speech_is_written_to_shards(small: Recipe, lines: list[TrainingLine], hummer: type, tmp_path: Path) -> None:
     brief = replace(small, teacher=replace(small.teacher, shard=40))
     speak(brief, hummer(), lines, tmp_path, 3, 0.01, 60)
     utterances = ShardReader(tmp_path / FOLDER).read(at_least=20)

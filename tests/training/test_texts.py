@@ -28,13 +28,13 @@ def test_inventions_are_short_enough_and_end() -> None:
 
 
 def test_lines_come_back_as_they_were_written(tmp_path: Path) -> None:
-    lines = [texts.Line("Oh no.", "ˈO nˈO.", "ˈQ nˈQ.")]
+    lines = [texts.TrainingLine("Oh no.", "ˈO nˈO.", "ˈQ nˈQ.")]
     texts.write(tmp_path / "texts.tsv", lines)
     assert texts.read(tmp_path / "texts.tsv") == lines
 
 
 def test_what_the_model_reads_has_no_capitals_and_one_accent() -> None:
-    assert texts.Line("Why now, Joy?", "wˈI nˈW, ʤˈY?", "wˈI nˈW, ʤˈY?").read == "wˈaɪ nˈaʊ, ʤˈɔɪ?"
+    assert texts.TrainingLine("Why now, Joy?", "wˈI nˈW, ʤˈY?", "wˈI nˈW, ʤˈY?").read == "wˈaɪ nˈaʊ, ʤˈɔɪ?"
 
 
 def test_words_that_nobody_knows_are_left_out() -> None:

@@ -19,11 +19,11 @@ import pytest
 
 from omnitts_cli.errors import ModelError, UsageError
 from omnitts_cli.weights import store
-from omnitts_cli.weights.fetch import Progress, part_of
+from omnitts_cli.weights.fetch import DownloadProgress, part_of
 from omnitts_cli.weights.find import Found, find, here
 from omnitts_cli.weights.names import HubName
 from omnitts_cli.weights.pull import pull
-from omnitts_cli.weights.released import ALIASES, RELEASED, TENSORS, THINKER, File, Released
+from omnitts_cli.weights.released import ALIASES, RELEASED, TENSORS, THINKER, Released, ReleasedFile
 
 REPO = "someone/a-voice"
 NAME = f"hf:{REPO}"
@@ -88,7 +88,7 @@ def test_the_second_time_nothing_is_asked(hub: Hub) -> None:
 
 def test_progress_adds_up(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("omnitts_cli.weights.fetch.REPORT_S", 0)
-    reported: list[Progress] = []
+    reported: list[DownloadProgress] = []
     pull(WANTED, report=reported.append)
     assert reported[0].done_bytes == reported[0].resumed_bytes == 0
     assert reported[-1].done_bytes == reported[-1].total_bytes > 400_000
@@ -112,7 +112,7 @@ def test_a_later_run_fetches_only_the_missing_bytes(hub: Hub, tmp_path: Path) ->
     assert part(hub, tmp_path).stat().st_size == 122_880
     hub.faults.clear()
     hub.sent_bytes = 0
-    reported: list[Progress] = []
+    reported: list[DownloadProgress] = []
     pull(WANTED, report=reported.append)
     assert hub.sent_bytes < 281_000 + 10_000  # 177,120 of one file, 100,000 of the other
     assert reported[0].resumed_bytes == reported[0].done_bytes == 122_880
@@ -159,7 +159,7 @@ def test_a_server_that_ignores_ranges(hub: Hub, tmp_path: Path) -> None:
     waiting.parent.mkdir(parents=True)
     waiting.write_bytes(hub.files["model.safetensors"][:1000])
     hub.fails("GET", f"{hub.commit}/model.safetensors", ignore_range=True)
-    reported: list[Progress] = []
+    reported: list[DownloadProgress] = []
     pull(WANTED, report=reported.append)
     assert reported[-1].done_bytes == reported[-1].total_bytes
 
@@ -169,7 +169,7 @@ def test_a_wrong_part_is_thrown_away_once(hub: Hub, tmp_path: Path, stale: bytes
     waiting = part(hub, tmp_path)
     waiting.parent.mkdir(parents=True)
     waiting.write_bytes(stale)
-    reported: list[Progress] = []
+    reported: list[DownloadProgress] = []
     pull(WANTED, report=reported.append)
     assert (cache(tmp_path) / "blobs" / hub.sha256("model.safetensors")).read_bytes() == hub.files["model.safetensors"]
     assert reported[-1].done_bytes == reported[-1].total_bytes
@@ -319,7 +319,7 @@ def test_a_cache_that_cannot_be_written(hub: Hub, tmp_path: Path) -> None:
 
 def released(hub: Hub, **sums: str) -> Released:
     files = tuple(
-        File(path, len(content), sums.get("sha256", hub.sha256(path)) if hub.large(path) else None)
+        ReleasedFile(path, len(content), sums.get("sha256", hub.sha256(path)) if hub.large(path) else None)
         for path, content in hub.files.items()
         if path in ("config.json", "model.safetensors", "speech_tokenizer/model.safetensors")
     )

@@ -9,7 +9,7 @@ import pytest
 
 from omnitts_cli.errors import ModelError, UsageError
 from omnitts_cli.weights import store
-from omnitts_cli.weights.released import RELEASED, File, Released
+from omnitts_cli.weights.released import RELEASED, Released, ReleasedFile
 
 Hub = Any  # tests/weights/conftest.py
 
@@ -26,7 +26,7 @@ def no_tiny(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def ours(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> str:
     """A released model that this hub serves."""
     files = tuple(
-        File(path, len(hub.files[path]), hub.sha256(path) if hub.large(path) else None)
+        ReleasedFile(path, len(hub.files[path]), hub.sha256(path) if hub.large(path) else None)
         for path in ("config.json", "model.safetensors", "speech_tokenizer/model.safetensors")
     )
     monkeypatch.setitem(RELEASED, "1.7b-base", Released("1.7b-base", REPO, hub.commit[:12], files))

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from omnitts_cli.weights.released import RELEASED, File, Released
+from omnitts_cli.weights.released import RELEASED, Released, ReleasedFile
 from omnitts_cli.weights.sums import model_sha256, sha256_of
-from omnitts_cli.weights.verify import Checked, problem, verify
+from omnitts_cli.weights.verify import VerifiedFile, problem, verify
 
 
 def flip(path: Path, at: int) -> None:
@@ -31,9 +31,9 @@ def model(tmp_path: Path) -> Path:
 
 
 def release(folder: Path) -> Released:
-    def file(path: str, summed: bool) -> File:
+    def file(path: str, summed: bool) -> ReleasedFile:
         content = (folder / path).read_bytes()
-        return File(path, len(content), hashlib.sha256(content).hexdigest() if summed else None)
+        return ReleasedFile(path, len(content), hashlib.sha256(content).hexdigest() if summed else None)
 
     files = (
         file("config.json", False),
@@ -43,7 +43,7 @@ def release(folder: Path) -> Released:
     return Released("1.7b-base", "a/b", "c" * 12, files)
 
 
-def states(checked: list[Checked]) -> dict[str, str]:
+def states(checked: list[VerifiedFile]) -> dict[str, str]:
     return {file.path: file.state for file in checked}
 
 

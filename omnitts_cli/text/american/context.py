@@ -67,7 +67,7 @@ class Classes:
         return found
 
 
-class Finds(Protocol):
+class ClassLookup(Protocol):
     """`Classes`, or a plain dictionary."""
 
     def get(self, word: str, /) -> str | None:
@@ -82,7 +82,7 @@ def write_tagger(path: Path, classes: Mapping[str, str], weights: Mapping[str, M
     write(path, lines.items())
 
 
-def usual(word: str, classes: Finds) -> str:
+def usual(word: str, classes: ClassLookup) -> str:
     """The tags that a word often has."""
     if not word[0].isalpha():
         return word
@@ -94,7 +94,7 @@ def usual(word: str, classes: Finds) -> str:
     return next((tags for ending, tags in ENDINGS if word.endswith(ending)), "?")
 
 
-def features(words: Sequence[str], at: int, classes: Finds, kind: str) -> list[str]:
+def features(words: Sequence[str], at: int, classes: ClassLookup, kind: str) -> list[str]:
     """What the choice depends on. The word itself counts only if it is a common one."""
     around = [words[n] if 0 <= n < len(words) else EDGE for n in (at - 2, at - 1, at, at + 1, at + 2)]
     earlier, before, word, after, later = (w.lower() for w in around)

@@ -13,7 +13,7 @@ from pathlib import Path
 from omnitts_cli.text.american.context import FILE, Tagger
 from omnitts_cli.text.american.questions import falls
 from omnitts_cli.text.american.senses import SENSES
-from omnitts_cli.text.american.words import VOWELS, Readings, Words
+from omnitts_cli.text.american.words import VOWELS, Readings, WordReader
 
 HERE = Path(__file__).parent
 TOKEN = re.compile(r"[A-Za-z']+(?:-[A-Za-z']+)*|[,.!?]")
@@ -27,12 +27,12 @@ TAGGED = frozenset(PARENT.values()) | {"VBP", "VBD", "VBN"}
 EXACT = {"P": "VBP", "D": "VBD", "M": "VBN"}
 
 
-class Sentence:
+class SentenceReader:
     """Reads sentences of English letters, apostrophes, hyphens and `,.!?`."""
 
     def __init__(self, folder: Path = HERE) -> None:
         self._folder = folder
-        self._words = Words(folder)
+        self._words = WordReader(folder)
         self._cache: dict[tuple[str, bool] | str, str | Readings] = {}
         self._onsets: dict[str, bool | None] = {}
 
@@ -190,6 +190,6 @@ SPECIAL: dict[str, Readings] = {
 
 
 @lru_cache(maxsize=1)
-def reader() -> Sentence:
+def reader() -> SentenceReader:
     """The reader of this process; its files are read at the first use."""
-    return Sentence()
+    return SentenceReader()

@@ -61,7 +61,7 @@ class Finds(Protocol):
         ...
 
 
-class Words:
+class WordReader:
     """All of it; `readings` for a word in letters, apostrophes and hyphens."""
 
     def __init__(self, folder: Path, dictionary: Finds | None = None) -> None:

@@ -13,7 +13,7 @@ MOST_ENTRIES = 20_000
 
 
 @dataclass(frozen=True)
-class Entry:
+class ContentsEntry:
     """A line of the table of contents. `level` 1 is the outermost; `link` is relative to the table's own file."""
 
     title: str
@@ -21,22 +21,22 @@ class Entry:
     level: int
 
 
-def contents(page: str) -> list[Entry]:
+def contents(page: str) -> list[ContentsEntry]:
     """The entries in order, of either kind of table; an entry without a link is left out."""
-    reader = Reader()
+    reader = ContentsReader()
     reader.feed(page)
     reader.close()
     return [entry for entry in reader.entries if entry.link and entry.title]
 
 
-class Reader(HTMLParser):
+class ContentsReader(HTMLParser):
     """Collects entries. In a navigation page they are the links of the list of contents, and lists nest; in an NCX file
     they are points, and points nest.
     """
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
-        self.entries: list[Entry] = []
+        self.entries: list[ContentsEntry] = []
         self._depth = 0
         self._inside = ""  # "nav", "ncx", or "" outside of the contents
         self._words: list[str] | None = None  # of the open title
@@ -64,12 +64,12 @@ class Reader(HTMLParser):
     def _in_points(self, tag: str, values: dict[str, str]) -> None:
         if tag == "navpoint" and len(self.entries) < MOST_ENTRIES:
             self._open.append(len(self.entries))
-            self.entries.append(Entry("", "", len(self._open)))
+            self.entries.append(ContentsEntry("", "", len(self._open)))
         elif tag == "text" and self._open:
             self._words = []
         elif tag == "content" and self._open:
             at = self._open[-1]
-            self.entries[at] = Entry(self.entries[at].title, values.get("src", ""), self.entries[at].level)
+            self.entries[at] = ContentsEntry(self.entries[at].title, values.get("src", ""), self.entries[at].level)
 
     def handle_endtag(self, tag: str) -> None:
         if tag in ("nav", "navmap"):
@@ -77,10 +77,10 @@ class Reader(HTMLParser):
         elif tag == "ol" and self._inside == "nav":
             self._depth -= 1
         elif tag == "a" and self._words is not None and self._inside == "nav":
-            self.entries.append(Entry(self._title(), self._link, max(self._depth, 1)))
+            self.entries.append(ContentsEntry(self._title(), self._link, max(self._depth, 1)))
         elif tag == "text" and self._words is not None and self._open:
             at = self._open[-1]
-            self.entries[at] = Entry(self._title(), self.entries[at].link, self.entries[at].level)
+            self.entries[at] = ContentsEntry(self._title(), self.entries[at].link, self.entries[at].level)
         elif tag == "navpoint" and self._open:
             self._open.pop()
 

@@ -20,7 +20,7 @@ from urllib.parse import unquote
 from omnitts_cli.errors import InputError
 from omnitts_cli.text.clean import safe_for_terminal
 from omnitts_cli.text.formats.block import Block, Document, Section
-from omnitts_cli.text.formats.contents import Entry, contents
+from omnitts_cli.text.formats.contents import ContentsEntry, contents
 from omnitts_cli.text.formats.html import html_blocks
 from omnitts_cli.text.formats.ssml import local, parse
 
@@ -55,17 +55,17 @@ def epub_document(file: BinaryIO, name: str, level: int | None = None) -> Docume
 
 
 @contextmanager
-def opened(file: BinaryIO, name: str) -> Iterator[Book]:
+def opened(file: BinaryIO, name: str) -> Iterator[EpubArchive]:
     """The open book; InputError for what is not one."""
     try:
         with zipfile.ZipFile(file) as archive:
-            yield Book(archive, name)
+            yield EpubArchive(archive, name)
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError, OSError, struct.error) as error:
         hint = None if name == "standard input" else f"file {name}   shows what it is"
         raise InputError(f"{name} is not an EPUB file that can be read", cause=str(error), hint=hint) from error
 
 
-class Book:
+class EpubArchive:
     """An open archive and how much of it was read."""
 
     def __init__(self, archive: zipfile.ZipFile, name: str) -> None:
@@ -164,7 +164,7 @@ class Book:
     def _about(self, name: str) -> str:
         return next(iter(self._all_about(name)), "")
 
-    def _contents(self) -> list[tuple[Entry, str, str]]:
+    def _contents(self) -> list[tuple[ContentsEntry, str, str]]:
         """The table of contents: each entry with its file and anchor. Empty if there is none."""
         folder, package = self._package()
         table = next((item for item in self._items() if "nav" in item.get("properties", "").split()), None)
@@ -283,7 +283,9 @@ def heading_of(blocks: list[Block]) -> str:
     return next((" ".join(block.text.split()) for block in blocks[:3] if block.level), "")
 
 
-def at_level(entries: list[tuple[Entry, str, str]], level: int | None, files: set[str]) -> list[tuple[str, str, str]]:
+def at_level(
+    entries: list[tuple[ContentsEntry, str, str]], level: int | None, files: set[str]
+) -> list[tuple[str, str, str]]:
     """Title, file and anchor of the entries down to a level; by default to the first that has more than one entry."""
     usable = [(entry, path, anchor) for entry, path, anchor in entries if path in files]
     if level is None:

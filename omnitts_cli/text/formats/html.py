@@ -34,7 +34,7 @@ BASE = re.compile(r"(?:\d|(?<![A-Za-z])[A-Za-z]|\))\Z")  # what a raised number 
 
 def html_blocks(page: str, anchors: Collection[str] = ()) -> Iterator[Block]:
     """One block for each paragraph-like element, and one for each element whose id is in `anchors`."""
-    reader = Reader(anchors)
+    reader = HtmlReader(anchors)
     reader.feed(without_open_ends(page))
     reader.close()
     reader.paragraph()
@@ -52,7 +52,7 @@ def without_open_ends(page: str) -> str:
     return page[:last] + page[last:].replace("<", "&lt;")
 
 
-class Reader(HTMLParser):
+class HtmlReader(HTMLParser):
     """Collects words; block elements end a paragraph."""
 
     def __init__(self, anchors: Collection[str] = ()) -> None:

@@ -18,7 +18,7 @@ PARAGRAPH_GAP_S = 2.0
 
 
 @dataclass(frozen=True)
-class Cue:
+class SrtCue:
     start_s: float
     end_s: float
     text: str
@@ -29,7 +29,7 @@ def srt_blocks(text: str, name: str, notices: list[str]) -> Iterator[Block]:
     """Cues that follow each other closely are one paragraph, so that a sentence may run over several."""
     cues = sorted(read_cues(text, name), key=lambda cue: cue.start_s)
     notices.extend(doubts(cues, name))
-    open_cues: list[Cue] = []
+    open_cues: list[SrtCue] = []
     for cue in cues:
         if open_cues and cue.start_s - open_cues[-1].end_s >= PARAGRAPH_GAP_S:
             yield paragraph(open_cues)
@@ -39,13 +39,13 @@ def srt_blocks(text: str, name: str, notices: list[str]) -> Iterator[Block]:
         yield paragraph(open_cues)
 
 
-def paragraph(cues: list[Cue]) -> Block:
+def paragraph(cues: list[SrtCue]) -> Block:
     return Block(" ".join(cue.text for cue in cues if cue.text), start_s=cues[0].start_s)
 
 
-def read_cues(text: str, name: str) -> list[Cue]:
+def read_cues(text: str, name: str) -> list[SrtCue]:
     """All cues of an SRT or WebVTT file, as they stand."""
-    cues: list[Cue] = []
+    cues: list[SrtCue] = []
     lines = text.split("\n")
     at = 0
     while at < len(lines):
@@ -59,7 +59,7 @@ def read_cues(text: str, name: str) -> list[Cue]:
             at += 1
         if at < len(lines) and TIMES.match(lines[at]) and words and words[-1].strip().isdigit():
             words.pop()  # the number of the next cue, where the empty line is missing
-        cues.append(Cue(seconds(times, 1), seconds(times, 6), " ".join(TAGS.sub("", " ".join(words)).split()), line))
+        cues.append(SrtCue(seconds(times, 1), seconds(times, 6), " ".join(TAGS.sub("", " ".join(words)).split()), line))
     if not cues:
         raise InputError(f"{name} has no subtitles in it", cause="no line such as 00:00:01,000 --> 00:00:04,000")
     return cues
@@ -71,7 +71,7 @@ def seconds(times: re.Match[str], group: int) -> float:
     return -value if sign else value
 
 
-def doubts(cues: list[Cue], name: str) -> list[str]:
+def doubts(cues: list[SrtCue], name: str) -> list[str]:
     """Sentences about times that cannot be; `cues` are in order of their start."""
     found = []
     backwards = [cue for cue in cues if cue.end_s < cue.start_s or cue.start_s < 0]

@@ -26,7 +26,7 @@ def ssml_blocks(text: str, name: str, notices: list[str]) -> Iterator[Block]:
     root = parse(text, name)
     if local(root.tag) != "speak":
         raise InputError(f"{name} is not SSML: its outer tag is <{local(root.tag)}>, not <speak>")
-    reader = Reader(name)
+    reader = SsmlReader(name)
     yield from reader.element(root, 1)
     yield from reader.paragraph()
     if reader.ignored:
@@ -90,7 +90,7 @@ def local(tag: Any) -> str:
     return str(tag).rsplit("}", 1)[-1].lower()
 
 
-class Reader:
+class SsmlReader:
     """Walks the tree in order and collects words until something ends them."""
 
     def __init__(self, name: str) -> None:

@@ -41,7 +41,7 @@ class Rule(NamedTuple):
     words: Collection[str] = ()
 
 
-class Rules:
+class ReadingRules:
     """All forms of a language, in order: of those that fit at a place, the first reads it."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from growth import grows_linearly
 
-from omnitts_cli.text.american.sentence import Sentence, reader
+from omnitts_cli.text.american.sentence import SentenceReader, reader
 from omnitts_cli.text.spell_out import plain_letters
 
 TAUGHT = Path(__file__).parent / "taught.tsv"
@@ -62,7 +62,7 @@ def test_words_sound_as_they_were_taught() -> None:
 
 
 def test_a_long_text_takes_time_in_proportion() -> None:
-    reading = Sentence()
+    reading = SentenceReader()
     text = "The quick brown fox, they say, will record a record of the wind near 9 o clock. "
     reading.spoken(text)
     grows_linearly(lambda count: reading.spoken(text * count), 100, 800)
@@ -71,7 +71,7 @@ def test_a_long_text_takes_time_in_proportion() -> None:
 def test_many_threads_may_read_at_once() -> None:
     """Every engine's thread and the command share one reader."""
     texts = [f"They record the wind and the zorkly{chr(97 + n)} lead, {word}." for n in range(8) for word in "abcd"]
-    alone = [Sentence().spoken(text) for text in texts]
-    shared = Sentence()
+    alone = [SentenceReader().spoken(text) for text in texts]
+    shared = SentenceReader()
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(shared.spoken, texts * 3)) == alone * 3

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from omnitts_cli.text.american import words as room
-from omnitts_cli.text.american.words import Words, default, plural
+from omnitts_cli.text.american.words import WordReader, default, plural
 
 HERE = Path(room.__file__).parent
 
 
 @pytest.fixture(scope="module")
-def words() -> Words:
-    return Words(HERE)
+def words() -> WordReader:
+    return WordReader(HERE)
 
 
 @pytest.mark.parametrize(
@@ -46,12 +46,12 @@ def words() -> Words:
         ("Kubernetes", "kˌubəɹnˈɛTiz"),
     ],
 )
-def test_words(word: str, spoken: str, words: Words) -> None:
+def test_words(word: str, spoken: str, words: WordReader) -> None:
     assert default(words.readings(word)) == spoken
 
 
 @pytest.mark.parametrize(("word", "stem"), [("googled", "google"), ("vaping", "vape"), ("blogs", "blog")])
-def test_inflections_keep_their_stem(word: str, stem: str, words: Words) -> None:
+def test_inflections_keep_their_stem(word: str, stem: str, words: WordReader) -> None:
     assert default(words.readings(word)).startswith(default(words.readings(stem))[:-1])
 
 
@@ -72,17 +72,17 @@ def test_plurals(stem: str, spoken: str) -> None:
         ("doomscroll", ("dˈum", "skɹ")),
     ],
 )
-def test_new_words_are_put_together_from_known_ones(word: str, parts: tuple[str, ...], words: Words) -> None:
+def test_new_words_are_put_together_from_known_ones(word: str, parts: tuple[str, ...], words: WordReader) -> None:
     spoken = default(words.readings(word))
     assert all(part in spoken for part in parts), spoken
 
 
-def test_both_readings_of_a_heteronym(words: Words) -> None:
+def test_both_readings_of_a_heteronym(words: WordReader) -> None:
     assert words.readings("record") == {"DEFAULT": "ɹˈɛkəɹd", "VERB": "ɹəkˈɔɹd"}
     assert words.readings("records")["VERB"] == "ɹəkˈɔɹdz"  # type: ignore[index]
 
 
-def test_capitals_are_letters_unless_everything_is_shouted(words: Words) -> None:
+def test_capitals_are_letters_unless_everything_is_shouted(words: WordReader) -> None:
     assert words.readings("US") == "jˌuˈɛs" or words.readings("US") == "ˌjuˈɛs"
     assert default(words.readings("US", shouted=True)) == "ˈʌs"
     assert default(words.readings("IT", shouted=True)) == "ˈɪt"
@@ -92,5 +92,5 @@ def test_capitals_are_letters_unless_everything_is_shouted(words: Words) -> None
     ("word", "spoken"),
     [("Paul", "pˈɔl"), ("Boris", "bˈɔɹɪs"), ("Elvis", "ˈɛlvɪs"), ("broccoli", "bɹˈɑkəli"), ("Harvard's", "hˈɑɹvəɹdz")],
 )
-def test_names_and_words_that_only_cmudict_has(word: str, spoken: str, words: Words) -> None:
+def test_names_and_words_that_only_cmudict_has(word: str, spoken: str, words: WordReader) -> None:
     assert default(words.readings(word)) == spoken

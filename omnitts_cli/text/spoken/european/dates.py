@@ -6,7 +6,7 @@ from functools import partial
 
 from omnitts_cli.text.spoken.european.figures import SPACES, cardinal, counted
 from omnitts_cli.text.spoken.european.quantities import GAP, any_of, word_before
-from omnitts_cli.text.spoken.european.table import Noun, Table, changed
+from omnitts_cli.text.spoken.european.table import LanguageTable, Noun, changed
 from omnitts_cli.text.spoken.rules import Match, Rule, Said
 
 DAY, MONTH, HOUR, MINUTE = r"(?:3[01]|[12]\d|0?[1-9])", r"(?:1[0-2]|0?[1-9])", r"(?:2[0-4]|[01]?\d)", r"[0-5]\d"
@@ -15,11 +15,11 @@ PIVOT = 50
 HALF = rf"(?:{GAP}(?P<half>[ap]){GAP}\.?{GAP}m\b\.?)?"
 
 
-def day_words(table: Table, day: int) -> str:
+def day_words(table: LanguageTable, day: int) -> str:
     return table.ordinals.first_of_month if day == 1 and table.ordinals.first_of_month else cardinal(table, day)
 
 
-def date(table: Table, found: Match) -> str:
+def date(table: LanguageTable, found: Match) -> str:
     """24/12/2025, 24.12.25, 2025-12-24."""
     calendar, year = table.calendar, int(found["year"])
     if len(found["year"]) == 2:
@@ -29,7 +29,7 @@ def date(table: Table, found: Match) -> str:
     return f"{day}{calendar.of_month}{month}{calendar.of_year}{cardinal(table, year)}"
 
 
-def day_of_month(table: Table, found: Match) -> str:
+def day_of_month(table: LanguageTable, found: Match) -> str:
     """1 de enero, 11 nov.; the year after it is read as any number is."""
     months, name = table.calendar.months, found["month"].lower().rstrip(".")
     if name not in months:
@@ -37,19 +37,19 @@ def day_of_month(table: Table, found: Match) -> str:
     return f"{day_words(table, int(found['day']))}{found['of']}{name}"
 
 
-def day_and_month(table: Table, found: Match) -> str:
+def day_and_month(table: LanguageTable, found: Match) -> str:
     """24/12."""
     calendar = table.calendar
     return f"{day_words(table, int(found['day']))}{calendar.of_month}{calendar.months[int(found['month']) - 1]}"
 
 
-def number_of(table: Table, count: int, noun: Noun) -> str:
+def number_of(table: LanguageTable, count: int, noun: Noun) -> str:
     """The number and its noun."""
     name = noun.one if count == 1 or count < table.counting.singular_below else noun.many
     return changed(f"{counted(table, count, name, noun.feminine)} {name}", table.elision)
 
 
-def clock(table: Table, found: Match) -> Said:
+def clock(table: LanguageTable, found: Match) -> Said:
     """14:30, 14h30; with the half of the day where it is written."""
     calendar = table.calendar
     text, dotted = found.string, found["sign"] in ".,"
@@ -67,7 +67,7 @@ def clock(table: Table, found: Match) -> Said:
     return words + half_of(table, found, hour)
 
 
-def half_of(table: Table, found: Match, hour: int) -> str:
+def half_of(table: LanguageTable, found: Match, hour: int) -> str:
     """The words for a. m. and p. m.; a full stop that ends the text stays."""
     if not found["half"]:
         return ""
@@ -76,12 +76,12 @@ def half_of(table: Table, found: Match, hour: int) -> str:
     return f" {words}{'.' * (found[0].endswith('.') and not found.string[found.end() :].strip())}"
 
 
-def whole_hour(table: Table, found: Match) -> str:
+def whole_hour(table: LanguageTable, found: Match) -> str:
     hour = int(found["hour"])
     return counted(table, hour, feminine=table.calendar.hour.feminine) + half_of(table, found, hour)
 
 
-def duration(table: Table, found: Match) -> str:
+def duration(table: LanguageTable, found: Match) -> str:
     """2 h 30 min, 1 min 5 s."""
     calendar = table.calendar
     named = {"hours": calendar.hour, "minutes": calendar.minute, "seconds": calendar.second}
@@ -90,7 +90,7 @@ def duration(table: Table, found: Match) -> str:
     )
 
 
-def rules(table: Table) -> tuple[Rule, ...]:
+def rules(table: LanguageTable) -> tuple[Rule, ...]:
     """In this order."""
     names = f"(?:{any_of(table.calendar.months)}|(?:{any_of(table.calendar.short_months)})\\b\\.?)"
     mark = f"(?:{table.ordinals.masculine_mark}|°)?"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from omnitts_cli.text.spoken.european.table import Table, changed
+from omnitts_cli.text.spoken.european.table import LanguageTable, changed
 
 SPACES = " \u00a0\u202f\u2009"
 FIGURE = (
@@ -20,7 +20,7 @@ LONGEST_PLAIN = 9
 """The same for one without separators: a telephone or an account."""
 
 
-def cardinal(table: Table, number: int) -> str:
+def cardinal(table: LanguageTable, number: int) -> str:
     """The number by itself, masculine."""
     counting = table.counting
     if number < 1000:
@@ -39,7 +39,7 @@ def cardinal(table: Table, number: int) -> str:
     return f"{words} {cardinal(table, rest)}" if rest else words
 
 
-def below_thousand(table: Table, number: int) -> str:
+def below_thousand(table: LanguageTable, number: int) -> str:
     counting = table.counting
     if number < 100:
         return counting.small[number]
@@ -49,14 +49,14 @@ def below_thousand(table: Table, number: int) -> str:
     return changed(counting.hundreds[hundreds - 1] + counting.hundred_join + counting.small[rest], counting.elided)
 
 
-def beside(table: Table, words: str, noun: str) -> str:
+def beside(table: LanguageTable, words: str, noun: str) -> str:
     """The number words as they are before a noun."""
     if not noun:
         return words
     return changed(f"{words} {noun}", table.counting.before_noun).removesuffix(noun).rstrip()
 
 
-def counted(table: Table, number: int, noun: str = "", feminine: bool | None = None) -> str:
+def counted(table: LanguageTable, number: int, noun: str = "", feminine: bool | None = None) -> str:
     """The number before a noun; an empty one: by itself."""
     words, rest = cardinal(table, number), number % 10**6
     if rest and (table.is_feminine(noun) if feminine is None else feminine):
@@ -66,7 +66,7 @@ def counted(table: Table, number: int, noun: str = "", feminine: bool | None = N
     return words + table.counting.of_millions if noun and number and not rest else words
 
 
-def ordinal(table: Table, number: int, feminine: bool = False, noun: str = "") -> str:
+def ordinal(table: LanguageTable, number: int, feminine: bool = False, noun: str = "") -> str:
     """The ordinal, by itself or before a noun."""
     rules = table.ordinals
     words = rules.words.get(number) or composed(table, number)
@@ -75,7 +75,7 @@ def ordinal(table: Table, number: int, feminine: bool = False, noun: str = "") -
     return changed(f"{words} {noun}", rules.before_noun).removesuffix(noun).rstrip() if noun else words
 
 
-def composed(table: Table, number: int) -> str:
+def composed(table: LanguageTable, number: int) -> str:
     rules, one = table.ordinals, number % 10
     tens = rules.words.get(number - one)
     if not rules.ending and number < 100 and tens and one:
@@ -87,12 +87,12 @@ def composed(table: Table, number: int) -> str:
     return words
 
 
-def digits(table: Table, text: str) -> str:
+def digits(table: LanguageTable, text: str) -> str:
     """042 -> zero four two."""
     return " ".join(table.counting.small[int(digit)] for digit in text)
 
 
-def telephone(table: Table, text: str) -> str:
+def telephone(table: LanguageTable, text: str) -> str:
     """Each group in pairs, or digit by digit."""
     runs = re.findall(r"\d+", text)
     if not table.things.phone_pairs:
@@ -110,7 +110,7 @@ def parted(figure: str) -> tuple[str, str, str]:
     return re.sub(r"\D", "", found[1]), found[2] or found[4] or "", found[3] or found[5] or ""
 
 
-def amount(table: Table, figure: str, noun: str = "", feminine: bool | None = None) -> str:
+def amount(table: LanguageTable, figure: str, noun: str = "", feminine: bool | None = None) -> str:
     """Any figure: grouped, with decimals, too long, or with zeros before it."""
     whole, mark, rest = parted(figure)
     if rest:
@@ -123,7 +123,7 @@ def amount(table: Table, figure: str, noun: str = "", feminine: bool | None = No
     return counted(table, int(whole), noun, feminine)
 
 
-def several(table: Table, figure: str) -> bool:
+def several(table: LanguageTable, figure: str) -> bool:
     """Whether a plural follows the figure."""
     whole, _, rest = parted(figure)
     if len(whole) > LONGEST:

@@ -6,9 +6,9 @@ from omnitts_cli.text.spoken.european.table import (
     Calendar,
     Coin,
     Counting,
+    LanguageTable,
     Noun,
     Ordinals,
-    Table,
     Things,
     nouns,
     pairs,
@@ -141,7 +141,7 @@ THINGS = Things(
     called=frozenset(("appelez", "appeler", "téléphone", "tél", "tel", "portable", "fax")),
 )  # fmt: skip
 
-TABLE = Table(
+TABLE = LanguageTable(
     counting=COUNTING,
     ordinals=ORDINALS,
     calendar=CALENDAR,

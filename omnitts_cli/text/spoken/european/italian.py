@@ -6,9 +6,9 @@ from omnitts_cli.text.spoken.european.table import (
     Calendar,
     Coin,
     Counting,
+    LanguageTable,
     Noun,
     Ordinals,
-    Table,
     Things,
     nouns,
     pairs,
@@ -146,7 +146,7 @@ THINGS = Things(
     called=frozenset(("chiama", "chiami", "chiamare", "chiamate", "telefono", "tel", "cellulare", "cell", "fax")),
 )  # fmt: skip
 
-TABLE = Table(
+TABLE = LanguageTable(
     counting=COUNTING,
     ordinals=ORDINALS,
     calendar=CALENDAR,

@@ -9,14 +9,14 @@ from functools import partial
 from omnitts_cli.text.numerals import roman
 from omnitts_cli.text.spoken.european.figures import SPACES, cardinal, ordinal
 from omnitts_cli.text.spoken.european.quantities import GAP, any_of, noun_after, word_after, word_before
-from omnitts_cli.text.spoken.european.table import Table
+from omnitts_cli.text.spoken.european.table import LanguageTable
 from omnitts_cli.text.spoken.rules import FIRST_WORD, Match, Rule, Said
 
 CAPITAL = r"[^\W\d_a-zß-öø-ÿœ]"
 HEAT = re.compile(r" ?(?:[CFK]\b|cent|Cel|Fahr)", re.IGNORECASE)
 
 
-def marked(table: Table, found: Match) -> Said:
+def marked(table: LanguageTable, found: Match) -> Said:
     """3.º, 2ª, 1er, 21e."""
     if own := table.ordinals.second.get(found["mark"]):
         return own
@@ -24,7 +24,7 @@ def marked(table: Table, found: Match) -> Said:
     return ordinal(table, int(found["figure"]), found["feminine"] is not None, noun)
 
 
-def degree(table: Table, found: Match) -> Said:
+def degree(table: LanguageTable, found: Match) -> Said:
     """1° before its noun, where no heat is meant."""
     noun = noun_after(table, found.string, found.end())
     if not noun or HEAT.match(found.string, found.end()):
@@ -32,7 +32,7 @@ def degree(table: Table, found: Match) -> Said:
     return ordinal(table, int(found["figure"]), table.is_feminine(noun), noun)
 
 
-def numeral(table: Table, found: Match) -> Said:
+def numeral(table: LanguageTable, found: Match) -> Said:
     """A Roman numeral, where the words around it show that it is one."""
     text, value = found.string, roman(found["roman"])
     if value is None:
@@ -52,7 +52,7 @@ def numeral(table: Table, found: Match) -> Said:
     return of_a_name(table, found, value, before, after)
 
 
-def of_a_name(table: Table, found: Match, value: int, before: str, after: str) -> Said:
+def of_a_name(table: LanguageTable, found: Match, value: int, before: str, after: str) -> Said:
     """Felipe II, II Guerra Mundial; a single letter only after the name of a king."""
     rules, written = table.ordinals, found["roman"]
     before = before if len(before) > 1 else ""
@@ -87,11 +87,11 @@ def shortened(forms: Mapping[str, str], after: str) -> Rule:
                 words=beginnings(forms))  # fmt: skip
 
 
-def sign(table: Table, found: Match) -> str:
+def sign(table: LanguageTable, found: Match) -> str:
     return f" {table.things.signs[found[0].strip(SPACES)]} "
 
 
-def rules(table: Table) -> tuple[Rule, ...]:
+def rules(table: LanguageTable) -> tuple[Rule, ...]:
     """In this order."""
     ordinals, things = table.ordinals, table.things
     read = partial

@@ -6,9 +6,9 @@ from omnitts_cli.text.spoken.european.table import (
     Calendar,
     Coin,
     Counting,
+    LanguageTable,
     Noun,
     Ordinals,
-    Table,
     Things,
     nouns,
     pairs,
@@ -144,7 +144,7 @@ THINGS = Things(
     called=frozenset(("ligue", "ligar", "liga", "telefone", "tel", "celular", "whatsapp", "fax")),
 )  # fmt: skip
 
-TABLE = Table(
+TABLE = LanguageTable(
     counting=COUNTING,
     ordinals=ORDINALS,
     calendar=CALENDAR,

@@ -16,7 +16,7 @@ from omnitts_cli.text.spoken.european.figures import (
     several,
     telephone,
 )
-from omnitts_cli.text.spoken.european.table import Coin, Noun, Table, changed
+from omnitts_cli.text.spoken.european.table import Coin, LanguageTable, Noun, changed
 from omnitts_cli.text.spoken.rules import Match, Rule, Said
 
 GAP = f"[{SPACES}]?"
@@ -37,7 +37,7 @@ def word_after(text: str, end: int) -> str:
     return found[1] if found else ""
 
 
-def noun_after(table: Table, text: str, end: int) -> str:
+def noun_after(table: LanguageTable, text: str, end: int) -> str:
     """The next word in small letters; empty where it is nothing that a number counts."""
     found = NEXT_WORD.match(text[end : end + 26])
     word = found[1].lower() if found and found[1].islower() else ""
@@ -54,7 +54,7 @@ def any_of(choices: Iterable[str]) -> str:
 # ---- money
 
 
-def money(table: Table, found: Match) -> Said:
+def money(table: LanguageTable, found: Match) -> Said:
     coin = table.things.coins.get(found["coin"])
     if coin is None:
         return None
@@ -65,7 +65,7 @@ def money(table: Table, found: Match) -> Said:
     return changed(much(table, found["amount"], large, coin.whole), table.elision)
 
 
-def much(table: Table, figure: str, large: int, noun: Noun) -> str:
+def much(table: LanguageTable, figure: str, large: int, noun: Noun) -> str:
     """An amount without its hundredths, perhaps in thousands or millions."""
     whole, _, rest = parted(figure)
     if large and rest:
@@ -78,7 +78,7 @@ def much(table: Table, figure: str, large: int, noun: Noun) -> str:
     return f"{amount(table, figure, name, noun.feminine)} {name}"
 
 
-def coins(table: Table, whole: int, part: int, coin: Coin) -> str:
+def coins(table: LanguageTable, whole: int, part: int, coin: Coin) -> str:
     """1 and 20 -> one euro and twenty cents; nothing is said of the part that is zero."""
     said = []
     for count, noun in ((whole, coin.whole), (part, coin.part)):
@@ -91,7 +91,7 @@ def coins(table: Table, whole: int, part: int, coin: Coin) -> str:
 # ---- units
 
 
-def measure(table: Table, found: Match) -> Said:
+def measure(table: LanguageTable, found: Match) -> Said:
     noun = table.things.units.get(found["unit"])
     figure, power, per = found["amount"], found["power"], found["per"]
     if noun is None or (per and per not in table.things.per_units):
@@ -105,11 +105,11 @@ def measure(table: Table, found: Match) -> Said:
     return changed(words, table.elision)
 
 
-def percent(table: Table, found: Match) -> str:
+def percent(table: LanguageTable, found: Match) -> str:
     return f"{amount(table, found['amount'])} {table.things.percent}"
 
 
-def fraction(table: Table, found: Match) -> Said:
+def fraction(table: LanguageTable, found: Match) -> Said:
     above, below = int(found["above"]), int(found["below"])
     noun = noun_after(table, found.string, found.end())
     if below >= 1900:
@@ -126,7 +126,7 @@ def fraction(table: Table, found: Match) -> Said:
 # ---- telephones, ranges, and numbers by themselves
 
 
-def phone(table: Table, found: Match) -> Said:
+def phone(table: LanguageTable, found: Match) -> Said:
     """By its form, or by the words before it where three groups of three could be a number."""
     grouped = re.fullmatch(rf"[1-9]\d{{0,2}}(?:[{SPACES}.]\d{{3}})+", found[0])
     near = re.findall(WORD, found.string[max(0, found.start() - 30) : found.start()].lower())
@@ -136,18 +136,18 @@ def phone(table: Table, found: Match) -> Said:
     return plus + telephone(table, found[0])
 
 
-def span(table: Table, found: Match) -> str:
+def span(table: LanguageTable, found: Match) -> str:
     """A hyphen between two numbers is a range or a score; more than one of them joins a code."""
     text, start, end = found.string, found.start(), found.end()
     joined = re.search(r"[-–]\d+\Z", text[max(0, start - 12) : start]) or re.match(r"\d+[-–]\d", text[end : end + 12])
     return ", " if joined else f" {table.things.to} "
 
 
-def negative(table: Table, found: Match) -> str:
+def negative(table: LanguageTable, found: Match) -> str:
     return f"{table.counting.minus} "
 
 
-def plain_number(table: Table, found: Match) -> Said:
+def plain_number(table: LanguageTable, found: Match) -> Said:
     """By itself, or as many as the noun after it says."""
     noun = noun_after(table, found.string, found.end())
     words = amount(table, found[0], noun)
@@ -156,20 +156,20 @@ def plain_number(table: Table, found: Match) -> Said:
     return words.removesuffix(table.counting.of_millions) if word_after(found.string, found.end()) != noun else words
 
 
-def version(table: Table, found: Match) -> Said:
+def version(table: LanguageTable, found: Match) -> Said:
     """2.0.1, 192.168.0.1; not 1.000.000."""
     if re.fullmatch(r"\d{1,3}(?:\.\d{3})+", found[0]):
         return None
     return f" {table.counting.point} ".join(cardinal(table, int(part)) for part in found[0].split("."))
 
 
-def telephones(table: Table) -> tuple[Rule, ...]:
+def telephones(table: LanguageTable) -> tuple[Rule, ...]:
     """Before anything else, as they hold what look like other numbers."""
     end = rf"(?![\w/-]|\.\d|[{SPACES}]\d)"
     return tuple(Rule("0+(", rf"(?<![\w.,+]){form}{end}", partial(phone, table)) for form in table.things.phones)
 
 
-def rules(table: Table) -> tuple[Rule, ...]:
+def rules(table: LanguageTable) -> tuple[Rule, ...]:
     """In this order."""
     things = table.things
     signs = "".join(coin[0] for coin in things.coins)

@@ -8,8 +8,8 @@ from functools import cache
 from importlib import import_module
 
 from omnitts_cli.text.spoken.european import MODULES, dates, names, quantities
-from omnitts_cli.text.spoken.european.table import Table
-from omnitts_cli.text.spoken.rules import Rules
+from omnitts_cli.text.spoken.european.table import LanguageTable
+from omnitts_cli.text.spoken.rules import ReadingRules
 
 PLACES = re.compile(r"\d+|(?<![^\W_])[^\W\d_ºª]+| (?=[-–+=×<>&] )|[^\w\s.,:;!?\")\]]")
 """Where a form can begin."""
@@ -18,8 +18,8 @@ PLACES = re.compile(r"\d+|(?<![^\W_])[^\W\d_ºª]+| (?=[-–+=×<>&] )|[^\w\s.,:
 @cache
 def speller(language: str) -> Callable[[str], str]:
     """Reads a text of the language."""
-    table: Table = import_module(f"{__package__}.{MODULES[language]}").TABLE
-    forms = Rules((
+    table: LanguageTable = import_module(f"{__package__}.{MODULES[language]}").TABLE
+    forms = ReadingRules((
         *quantities.telephones(table), *dates.rules(table), *names.rules(table), *quantities.rules(table),
     ))  # fmt: skip
 

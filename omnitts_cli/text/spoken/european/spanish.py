@@ -6,9 +6,9 @@ from omnitts_cli.text.spoken.european.table import (
     Calendar,
     Coin,
     Counting,
+    LanguageTable,
     Noun,
     Ordinals,
-    Table,
     Things,
     nouns,
     pairs,
@@ -149,7 +149,7 @@ THINGS = Things(
     called=frozenset(("llame", "llama", "llamar", "teléfono", "tel", "tfno", "móvil", "fax", "whatsapp", "llámame")),
 )  # fmt: skip
 
-TABLE = Table(
+TABLE = LanguageTable(
     counting=COUNTING,
     ordinals=ORDINALS,
     calendar=CALENDAR,

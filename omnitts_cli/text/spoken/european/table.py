@@ -145,7 +145,7 @@ class Things:
 
 
 @dataclass(frozen=True)
-class Table:
+class LanguageTable:
     """One language."""
 
     counting: Counting

@@ -8,9 +8,9 @@ import pytest
 
 from omnitts_cli.text.spoken.european import MODULES
 from omnitts_cli.text.spoken.european.figures import cardinal, counted, ordinal, parted
-from omnitts_cli.text.spoken.european.table import Table
+from omnitts_cli.text.spoken.european.table import LanguageTable
 
-TABLES: dict[str, Table] = {
+TABLES: dict[str, LanguageTable] = {
     language: import_module(f"omnitts_cli.text.spoken.european.{module}").TABLE for language, module in MODULES.items()
 }
 
