@@ -4,6 +4,8 @@
 #pragma once
 #include "vectors.h"
 
+enum { AHEAD = 32 }; // inputs: weights come from the memory while those of this many inputs are multiplied
+
 // The input rows of a product. Row r consists of `taps` runs of `inputs` floats, the first at x + r * step, the others
 // `tap_step` apart. Products are summed in blocks of `sum_length` and the block sums are then added, which
 // has smaller rounding errors than one long sum. Blocks run on from one tap into the next, so the order of additions is
@@ -29,6 +31,7 @@ INLINE void tile(const int rows, const int panels, Rows in, const float *weight,
         done += last - first, left -= last - first;
         for (int64_t k = first; k < last; k++, weight += PANEL) {
             vec w[8];
+            UNROLL for (int p = 0; p < panels; p++) __builtin_prefetch(weight + p * apart + AHEAD * PANEL);
             UNROLL for (int p = 0; p < parts; p++) w[p] = load(weight + p / PARTS * apart + p % PARTS * LANES);
             UNROLL for (int r = 0; r < rows; r++) {
                 vec value = broadcast(x[r * in.step + k]);
