@@ -130,8 +130,16 @@ def without_types(root: Path) -> list[Path]:
     checked = project(root)["mypy"]
     rooms = [Path(*name.split(".")) for name in checked.get("packages", [])]
     files = {Path(*name.split(".")).with_suffix(".py") for name in checked.get("modules", [])}
+    passed_over = {
+        Path(*name.split(".")).with_suffix(".py")
+        for one in checked.get("overrides", [])
+        if one.get("ignore_errors")
+        for name in one["module"]
+    }
     return [
-        path for path in modules(root) if path not in files and not any(path.is_relative_to(room) for room in rooms)
+        path
+        for path in modules(root)
+        if path in passed_over or (path not in files and not any(path.is_relative_to(room) for room in rooms))
     ]
 
 
