@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from omnitts_cli.speech.speaking import Stream
     from omnitts_cli.speech.tts import TTS, load
     from omnitts_cli.speech.voices import Voice
+    from omnitts_cli.tuning.run import Tuned, tune
 
 __all__ = [
-    "TTS", "Answer", "Assistant", "Chunk", "Clip", "Notice", "OmniError", "Stream", "Voice", "load", "load_assistant",
+    "TTS", "Answer", "Assistant", "Chunk", "Clip", "Notice", "OmniError", "Stream", "Tuned", "Voice", "load",
+    "load_assistant", "tune",
 ]  # fmt: skip
 
 _PLACES = {
@@ -31,8 +33,10 @@ _PLACES = {
     "Notice": "errors",
     "OmniError": "errors",
     "Stream": "speech.speaking",
+    "Tuned": "tuning.run",
     "Voice": "speech.voices",
     "load": "speech.tts",
+    "tune": "tuning.run",
 }
 
 

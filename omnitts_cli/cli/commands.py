@@ -388,6 +388,30 @@ VOICES = (
     ),
 )
 
+TUNE = (
+    Command(
+        "tune",
+        "cli.tune:tune",
+        """Teach a model a voice from a person's recordings.
+
+        \b
+        omnitts tune recordings --name myvoice --consent "the speaker, today"
+        omnitts tune metadata.csv --name myvoice --dry-run
+        omnitts say -v myvoice "Good morning."
+        """,
+        (
+            Argument(
+                "recordings", "RECORDINGS", "A folder of sound files and texts, or a manifest: CSV, JSONL, LJSpeech."
+            ),
+            YES,
+            FORCE,
+        ),
+        {"tuning": "commands:Tuning", "model": "table:Model", **OPENING},
+        # settings files have options of these names for speech
+        Rules(typed_only={"name", "consent", "licence"}, own_only={"language", "output_dir", "seed"}),
+    ),
+)
+
 MODEL = Argument("name", "NAME", "0.6b, 1.7b-base, hf:ORG/REPO ...", complete="hub_names")
 
 MODELS = (
@@ -560,6 +584,7 @@ TOPICS = (
     "start",
     "text",
     "voices",
+    "tune",
     "formats",
     "pipes",
     "books",
@@ -616,7 +641,7 @@ HELP = (
     ),
 )
 
-COMMANDS = (*SPEECH, *VOICES, *MODELS, *CODEC, *CHECKS, *CONFIG, *HELP)
+COMMANDS = (*SPEECH, *VOICES, *TUNE, *MODELS, *CODEC, *CHECKS, *CONFIG, *HELP)
 """All rows, in the order of the list of commands."""
 
 NAMES = tuple(row.name for row in COMMANDS if " " not in row.name)

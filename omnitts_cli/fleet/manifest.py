@@ -12,7 +12,7 @@ import io
 import json
 import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
@@ -30,6 +30,7 @@ SUFFIXES = {
     ".txt": "lines",
 }  # fmt: skip
 TEXTS = (".txt", ".md", ".ssml")
+TEXT_COLUMNS = ("text", "input")
 SPREADSHEETS = (".xlsx", ".xls", ".ods")
 LONGEST_LINE = 16 << 20
 BLOCK = 1 << 20
@@ -237,8 +238,16 @@ class Manifest:
     by_line: bool = False  # a row without an id is called after its line, otherwise after its number
 
 
-def open_manifest(name: str, kind: str | None, work: Path, stdin: BinaryIO | None, ignore_unknown: bool) -> Manifest:
-    """Opens the manifest of that name; InputError if there is none. Copies are made in the folder `work`."""
+def open_manifest(
+    name: str,
+    kind: str | None,
+    work: Path,
+    stdin: BinaryIO | None,
+    ignore_unknown: bool,
+    columns: Collection[str] = TEXT_COLUMNS,
+) -> Manifest:
+    """Opens the manifest of that name; InputError if there is none. Copies are made in the folder `work`. A table needs
+    one of `columns`."""
     if name == "-":
         return of_stdin(kind, work, stdin)
     path, kind = Path(name), checked_kind(name, kind)
@@ -251,7 +260,7 @@ def open_manifest(name: str, kind: str | None, work: Path, stdin: BinaryIO | Non
         return Manifest(name, kind, copied(parquet_rows(path), digest, work), digest, base)
     if kind in ("csv", "tsv"):
         table = Table(path, "," if kind == "csv" else "\t")
-        refuse_columns(table, name, ignore_unknown)
+        refuse_columns(table, name, ignore_unknown, columns)
         return Manifest(name, kind, table, digest, base, typed=False)
     parse = {"jsonl": json_fields, "lines": line_fields, "ljspeech": ljspeech_fields}[kind]
     return Manifest(name, kind, RowLines(path, parse), digest, base, by_line=kind == "lines")
@@ -318,8 +327,8 @@ def looks_like_ljspeech(path: Path) -> bool:
     return line.count("|") in (1, 2) and not {"text", "input"} & set(names)
 
 
-def refuse_columns(table: Table, name: str, ignore_unknown: bool) -> None:
-    if not {"text", "input"} & set(table.header):
+def refuse_columns(table: Table, name: str, ignore_unknown: bool, columns: Collection[str]) -> None:
+    if not {*columns} & set(table.header):
         apart = len(table.header) == 1 and ";" in table.header[0]
         raise InputError(
             f"manifest {name} has no column 'text'",

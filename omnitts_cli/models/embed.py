@@ -148,6 +148,11 @@ class PromptRows:
         self._text, self._frames, self._pad, self._place = text, frames, pad, place
         self._known = KnownRows(text)
 
+    @property
+    def pad(self) -> int:
+        """The id of the text beside frames whose own text has run out."""
+        return self._pad
+
     @torch.no_grad()
     def text(self, ids: Sequence[int]) -> Tensor:
         """[N] ids -> [N, H], their text rows."""

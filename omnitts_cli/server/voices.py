@@ -62,7 +62,7 @@ class Saved:
         known = self._voices.get(name)
         if known is None or known[0] != stamp:
             found = voice_files.read(path)
-            known = self._voices[name] = (stamp, Voice(found.voice, found.name, found.about))
+            known = self._voices[name] = (stamp, Voice(found.voice, found.name, found.about, adapter=found.adapter))
             if len(self._voices) > MOST_IN_MEMORY:
                 self._voices.popitem(last=False)
         self._voices.move_to_end(name)
@@ -145,7 +145,8 @@ def blend_of(name: str, model: Any, saved: Saved) -> Voice:
     for one, weight in parts:
         if one in saved.names():
             voice = saved.load(one)
-            part: Any = voice_files.SavedVoice(one, voice.identity, dict(voice.about))  # type: ignore[arg-type]
+            identity: Any = voice.identity
+            part: Any = voice_files.SavedVoice(one, identity, dict(voice.about), None, voice.adapter)
         else:
             part = voices.own_voice(model, one)
         if part is None:

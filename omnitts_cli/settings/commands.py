@@ -87,6 +87,45 @@ class SavedClip(Clip):
     asr_model: Annotated[str | None, replace(ASR_MODEL, shown="small")] = None
 
 
+for_tuning = partial(Setting, group="voice")
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What a tuned voice is called, and how it is learned."""
+
+    name: Annotated[str | None, for_tuning("--name", TEXT, "Name for the voice.", "NAME", main=True)] = None
+    consent: Annotated[
+        str | None,
+        for_tuning("--consent", TEXT, "Who agreed, and when; stored with the voice.", "TEXT", main=True),
+    ] = None
+    licence: Annotated[str | None, for_tuning("--licence", TEXT, "Licence of the voice; stored with it.", "TEXT")] = (
+        None
+    )
+    language: Annotated[
+        str | None, for_tuning("-l --language --lang", TEXT, "Language of the recordings.", "CODE", main=True)
+    ] = None
+    output_dir: Annotated[
+        str | None,
+        for_files("-O --output-dir", TEXT, "Folder of the run, which the same command continues.", "DIR", main=True),
+    ] = None
+    epochs: Annotated[
+        int, for_tuning("--epochs", whole(1, 1000), "Maximum passes over the recordings.", "N", main=True)
+    ] = 12
+    minutes: Annotated[
+        float | None, for_tuning("--minutes", number(0.01, 1e5), "Maximum time to learn.", "N", main=True)
+    ] = None
+    rank: Annotated[int, for_tuning("--rank", whole(1, 256), "Rank of the adapter.", "N")] = 16
+    rate: Annotated[float, for_tuning("--rate", number(1e-7, 0.1), "Highest learning rate.", "N")] = 1e-3
+    held_out: Annotated[
+        float, for_tuning("--held-out", number(0.01, 0.5), "Share of the clips that are not learned.", "N")
+    ] = 0.1
+    seed: Annotated[int, for_tuning("--seed", whole(0, 2**31 - 1), "Seed of the run.", "N")] = 0
+    dry_run: Annotated[
+        bool, for_tuning("--dry-run", SWITCH, "Read and check the recordings; learn nothing.", main=True)
+    ] = False
+
+
 @dataclass(frozen=True)
 class Takes:
     """How many takes of a voice, where they go, and whether the voice is saved."""
@@ -525,5 +564,5 @@ class Lengths:
 
 BENCH = (Load, What, Server, Answer, Lengths)
 ASK = (Question, Spoken, Thinks)
-ALL = (*SHARED, Clip, Folder, Book, Takes, Live, Serving, Hosted, *BENCH, Corpus, Verification, *ASK)
+ALL = (*SHARED, Clip, Folder, Book, Takes, Tuning, Live, Serving, Hosted, *BENCH, Corpus, Verification, *ASK)
 """Every group of settings there is."""

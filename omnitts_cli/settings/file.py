@@ -16,7 +16,7 @@ from omnitts_cli.settings.setting import Field, fields_of, former_names, nearest
 PROJECT_FILE = "omnitts.toml"  # in the current folder
 SECTIONS = (
     "say", "clone", "design", "play", "ask", "batch", "voices", "models", "codec", "bench", "serve",
-    "speechd", "mcp", "doctor", "config",
+    "speechd", "mcp", "doctor", "config", "tune",
 )  # fmt: skip
 
 

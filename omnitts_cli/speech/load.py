@@ -24,7 +24,7 @@ from omnitts_cli.families.common.parts import HEAD, Part
 from omnitts_cli.families.common.tokenizer import PieceTokenizer, read_tokenizer
 from omnitts_cli.families.known import families, family_of
 from omnitts_cli.families.toy import toy
-from omnitts_cli.kernels.ops import EIGHT
+from omnitts_cli.kernels.ops import EIGHT, Ops
 from omnitts_cli.models.roles import Codec, SpeechModel, Talker, precision_name
 from omnitts_cli.models.slot_decoder import call_bytes, keep_operands_only
 from omnitts_cli.settings.engine import EngineSettings
@@ -143,7 +143,7 @@ def load_model(
         else:
             found = find(name, variant=variant, offline=settings.offline, report=report)
             assert found.folder is not None
-            model = _stored(found.folder, found.name, device, settings, tell, adapter)
+            model, _ = stored_model(found.folder, found.name, device, settings, tell, adapter)
         if isinstance(device, CPUDevice):
             device.eight = model.precision == precision_name(EIGHT)
         return model
@@ -155,18 +155,21 @@ def load_model(
         raise DeviceError(f"{name} does not fit into the memory of {device.name}", cause=free, hint=hint) from None
 
 
-def _stored(
+def stored_model(
     folder: Path,
     name: str,
     device: Device,
     settings: EngineSettings,
     tell: Callable[[Notice], None],
     adapter: Adapter | None = None,
-) -> SpeechModel:
+    ops: Ops | None = None,
+) -> tuple[SpeechModel, Any]:
+    """The model in a folder, and its parts. `ops`: other operations than the device's, as for training."""
+    ops = device.ops() if ops is None else ops
     family = family_of(folder)
     config = family.read_config(folder)
     tokenizer = read_tokenizer(folder, config.text_vocabulary, settings.mistral_pattern)
-    pieces = family.parts(config, device.ops())
+    pieces = family.parts(config, ops)
     files = {part.folder: Checkpoint.open(folder / part.folder) for part in pieces.all()}
     known = facts_of(files[""])
     if adapter is not None:
@@ -183,11 +186,10 @@ def _stored(
 
     for part in pieces.all():
         filled(part)
-    model = family.assemble(name, config, pieces, tokenizer, device.to_device, device.ops())
+    model = family.assemble(name, config, pieces, tokenizer, device.to_device, ops)
     cloner = family.cloner(config, filled, device.to_device)
-    return replace(
-        model, sha256=model_sha256(folder), cloner=cloner, adapter=None if adapter is None else adapter.sha256
-    )
+    total = None if adapter is None else adapter.sha256
+    return replace(model, sha256=model_sha256(folder), cloner=cloner, adapter=total), pieces
 
 
 def _tell_shortage(

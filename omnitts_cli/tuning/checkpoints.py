@@ -9,23 +9,27 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from omnitts_cli.weights.header import read_header
+
 LARGEST = 14 << 20  # bytes of one part
 
 
-def save(folder: Path, stem: str, tensors: Mapping[str, Tensor]) -> None:
-    """Written beside the old parts and renamed at the end, so that an interruption leaves one complete checkpoint."""
+def save(folder: Path, stem: str, tensors: Mapping[str, Tensor], about: Mapping[str, str] | None = None) -> None:
+    """Written beside the old parts and renamed at the end, so that an interruption leaves one complete checkpoint. With
+    `about`, which `about` returns again, it is one part of any size: then a kill at any moment leaves one."""
     folder.mkdir(parents=True, exist_ok=True)
     parts: list[dict[str, Tensor]] = [{}]
     held = 0
     for name, tensor in tensors.items():
         tensor = tensor.detach().cpu().contiguous()
-        if held + tensor.nbytes > LARGEST and parts[-1]:
+        if held + tensor.nbytes > LARGEST and parts[-1] and about is None:
             parts.append({})
             held = 0
         parts[-1][name] = tensor
         held += tensor.nbytes
     for number, part in enumerate(parts):
-        save_file(part, folder / f"{stem}.{number}.new", metadata={"parts": str(len(parts))})
+        metadata = {"parts": str(len(parts)), **(about or {})}
+        save_file(part, folder / f"{stem}.{number}.new", metadata=metadata)
     for number in range(len(parts)):
         (folder / f"{stem}.{number}.new").rename(folder / f"{stem}.{number}.safetensors")
     number = len(parts)
@@ -40,6 +44,12 @@ def load(folder: Path, stem: str) -> dict[str, Tensor]:
     for path in sorted(folder.glob(f"{stem}.*.safetensors")):
         tensors |= load_file(path)
     return tensors
+
+
+def about(folder: Path, stem: str) -> dict[str, str]:
+    """What was saved with a checkpoint of one part; empty if there is none."""
+    path = folder / f"{stem}.0.safetensors"
+    return read_header(path).metadata if path.exists() else {}
 
 
 def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -1,0 +1,287 @@
+"""The recordings of a person: which there are, what is wrong with them, and what is mended before they are learned.
+
+Two passes read them. The first measures; no more than one clip is in memory. The second cuts and levels each clip.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from omnitts_cli import files
+from omnitts_cli.audio.check import SILENT_PEAK_DB, measure
+from omnitts_cli.audio.loudness import lufs
+from omnitts_cli.audio.read import Recording, read_sound
+from omnitts_cli.errors import InputError, Notice
+from omnitts_cli.fleet.manifest import Manifest, open_manifest
+from omnitts_cli.fleet.rows import RowError
+from omnitts_cli.text.decode import decode
+
+AUDIO = ("audio", "audio_filepath", "audio_path", "file", "file_name", "wav", "path")
+TEXT = ("text", "sentence", "transcription", "transcript", "normalized_text", "input")
+METADATA = ("metadata.jsonl", "metadata.csv", "metadata.tsv", "manifest.jsonl")  # in a folder
+SOUNDS = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a")
+TRANSCRIPTS = (".txt", ".lab")
+MOST_ROWS = 200_000
+RATE = 24_000
+SHORTEST_S, LONGEST_S = 1.0, 20.0
+LEAST_S, FEW_S, MUCH_S = 60.0, 300.0, 36_000.0  # of all clips: refused below; a warning; better with all weights
+CLIPPED_SHARE, MOST_CLIPPED = 0.001, 0.2  # of the samples of a clip; of all clips
+SLOWEST, FASTEST = 4.0, 25.0  # letters a second
+SAME_TEXT = 3
+QUIET_DB = 45.0  # below the peak: silence at the edges
+BEFORE_S, AFTER_S = 0.1, 0.2  # of it that stays
+LEVEL_DB = 6.0  # a clip is made louder or quieter by at most this
+HELD_LEAST, HELD_MOST, HELD_SHORTEST_S = 4, 60, 1.5
+
+REASONS = {
+    "unreadable": "could not be read",
+    "no transcript": "without a transcript",
+    "too short": f"shorter than {SHORTEST_S:g} s",
+    "too long": f"longer than {LONGEST_S:g} s",
+    "silent": "silent",
+    "clipped": "clipped",
+    "misfit": "whose text does not fit their length",
+    "duplicate": "said more than once",
+}
+
+
+@dataclass(frozen=True)
+class RecordingRow:
+    """A recording and its transcript, as they stand in the data."""
+
+    path: Path
+    text: str | None
+    wrong: str = ""  # why the row cannot be used
+
+
+@dataclass(frozen=True)
+class SpokenClip:
+    """A recording that is used. `begin` and `end` are samples at 24 kHz: the silence at its edges is left out."""
+
+    path: Path
+    text: str
+    begin: int
+    end: int
+    loudness: float
+    digest: str  # of its samples
+
+    @property
+    def seconds(self) -> float:
+        return (self.end - self.begin) / RATE
+
+
+@dataclass
+class Recordings:
+    """The clips that are used, the names of those that are not, and how many were mended in each way."""
+
+    clips: list[SpokenClip] = field(default_factory=list)
+    left_out: dict[str, list[str]] = field(default_factory=dict)
+    mended: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def seconds(self) -> float:
+        return sum(clip.seconds for clip in self.clips)
+
+    def leave_out(self, reason: str, name: str) -> None:
+        self.left_out.setdefault(reason, []).append(name)
+
+    @property
+    def words(self) -> str:
+        """What was left out, for people."""
+        return ", ".join(f"{len(names)} {REASONS[reason]}" for reason, names in self.left_out.items())
+
+
+# ---- what there is
+
+
+def rows_in(place: str, work: Path) -> list[RecordingRow]:
+    """The rows of a folder or a manifest; InputError if there are none."""
+    path = Path(place)
+    if not path.exists():
+        raise InputError(f"{place} not found", hint="a folder of recordings, or a manifest: CSV, TSV, JSONL, LJSpeech")
+    if path.is_dir():
+        metadata = next((path / name for name in METADATA if (path / name).is_file()), None)
+        found = of_manifest(metadata, work) if metadata else of_folder(path)
+    elif path.suffix.lower() in SOUNDS:
+        raise InputError(
+            f"{place} is one recording", hint="cut it into clips of 3 to 12 s, each with a transcript in a .txt file"
+        )
+    else:
+        found = of_manifest(path, work)
+    rows = []
+    for row in found:
+        rows.append(row)
+        if len(rows) > MOST_ROWS:
+            raise InputError(f"{place} has more than {MOST_ROWS:,} recordings", hint="an hour of them is plenty")
+    if not rows:
+        raise InputError(f"there are no recordings in {place}", hint=f"sound files: {', '.join(SOUNDS)}")
+    return rows
+
+
+def of_folder(folder: Path) -> Iterator[RecordingRow]:
+    """Sound files, each with a text of the same name beside it."""
+    for path in sorted(folder.rglob("*")):
+        if path.suffix.lower() not in SOUNDS or path.name.startswith("."):
+            continue
+        beside = next((one for end in TRANSCRIPTS if (one := path.with_suffix(end)).is_file()), None)
+        try:
+            text = None if beside is None else decode(files.read(beside, files.SMALL), None, str(beside)).strip()
+        except (OSError, InputError) as error:
+            yield RecordingRow(path, None, str(error))
+            continue
+        yield RecordingRow(path, text)
+
+
+def of_manifest(path: Path, work: Path) -> Iterator[RecordingRow]:
+    """The rows of a manifest. Their files are beside it, unless their names are absolute."""
+    manifest = open_manifest(str(path), None, work, None, ignore_unknown=True, columns=TEXT)
+    try:
+        for raw in manifest.source.rows():
+            if isinstance(raw.values, RowError):
+                yield RecordingRow(Path(f"line {raw.line}"), None, str(raw.values))
+            else:
+                yield of_fields(manifest, raw.line, raw.values)
+    finally:
+        manifest.source.close()
+
+
+def of_fields(manifest: Manifest, line: int, values: dict[str, Any]) -> RecordingRow:
+    """The row of a line's fields."""
+    text = next((one.strip() for name in TEXT if isinstance(one := values.get(name), str) and one.strip()), None)
+    if manifest.kind == "ljspeech":
+        names = [f"wavs/{values['id']}.wav", f"{values['id']}.wav", str(values["id"])]
+        known = [manifest.base / name for name in names]
+        return RecordingRow(next((one for one in known if one.is_file()), known[0]), text)
+    name = next((one for key in AUDIO if isinstance(one := values.get(key), str) and one), None)
+    if name is None:
+        return RecordingRow(Path(f"line {line}"), text, f"it names no sound file; columns for it: {', '.join(AUDIO)}")
+    return RecordingRow(manifest.base / name, text)
+
+
+# ---- what is wrong with it
+
+
+def examine(rows: Iterable[RecordingRow], tell: Callable[[Notice], None], look: Callable[[int], None]) -> Recordings:
+    """Reads every recording once. Raises InputError if too little can be used. `look`: called with those read."""
+    found, count = Recordings(), 0
+    seen, said = set[str](), Counter[str]()
+    for count, row in enumerate(rows, 1):
+        look(count)
+        read_one(row, found, seen, said)
+    refuse_too_little(found, count)
+    warn(found, tell)
+    return found
+
+
+def read_one(row: RecordingRow, found: Recordings, seen: set[str], said: Counter[str]) -> None:
+    """Puts a recording among those that are used, or those that are left out."""
+    name = str(row.path)
+    if row.wrong:
+        return found.leave_out("unreadable", f"{name}: {row.wrong}")
+    if not row.text:
+        return found.leave_out("no transcript", name)
+    try:
+        recording = read_sound(row.path, rate=RATE, longest_s=LONGEST_S + 10, shortest_s=0.1)
+    except InputError as error:
+        return found.leave_out("too long" if "longer" in error.message or "lasts" in error.message else "unreadable",
+                               f"{name}: {error.message}")  # fmt: skip
+    begin, end = voiced(recording.sound)
+    reason = doubt(recording, (end - begin) / RATE, row.text)
+    digest = hashlib.sha256(recording.sound.tobytes()).hexdigest()
+    key = " ".join(row.text.lower().split())
+    if reason is None and (digest in seen or said[key] >= SAME_TEXT):
+        reason = "duplicate"
+    if reason is not None:
+        return found.leave_out(reason, name)
+    seen.add(digest)
+    said[key] += 1
+    found.mended["silence cut"] += end - begin < 0.95 * recording.sound.size
+    found.mended["resampled"] += recording.source_rate != RATE
+    found.mended["made mono"] += recording.source_channels > 1
+    loudness = lufs(recording.sound[begin:end], RATE)
+    found.clips.append(SpokenClip(row.path, row.text, begin, end, loudness, digest))
+
+
+def doubt(recording: Recording, seconds: float, text: str) -> str | None:
+    """Why a recording cannot be used; None if it can."""
+    figures = measure(recording.sound, recording.rate)
+    letters = sum(c.isalnum() for c in text)
+    reasons = {
+        "silent": figures.peak_db < SILENT_PEAK_DB or seconds <= BEFORE_S + AFTER_S,
+        "too long": seconds > LONGEST_S,
+        "too short": seconds < SHORTEST_S,
+        "clipped": (recording.clipped or 0.0) > CLIPPED_SHARE,
+        "misfit": not SLOWEST <= letters / max(seconds, 0.1) <= FASTEST,
+    }
+    return next((reason for reason, true in reasons.items() if true), None)
+
+
+def voiced(sound: np.ndarray) -> tuple[int, int]:
+    """Where speech begins and ends, with a little of the silence around it."""
+    loud = np.flatnonzero(np.abs(sound) > np.abs(sound).max(initial=0.0) * 10 ** (-QUIET_DB / 20))
+    if not loud.size:
+        return 0, 0
+    return max(0, int(loud[0]) - round(BEFORE_S * RATE)), min(sound.size, int(loud[-1]) + round(AFTER_S * RATE))
+
+
+def refuse_too_little(found: Recordings, count: int) -> None:
+    """Raises InputError where what is left cannot teach a voice."""
+    untold = len(found.left_out.get("no transcript", []))
+    if untold > count / 2:
+        raise InputError(
+            f"{untold} of {count} recordings have no transcript",
+            cause=f"such as {found.left_out['no transcript'][0]}",
+            hint="write the words of each clip into a .txt file of its name, or into metadata.csv: file_name,text"
+            "; or --transcribe, with faster-whisper installed",
+        )
+    clipped = len(found.left_out.get("clipped", []))
+    if clipped > MOST_CLIPPED * count:
+        raise InputError(
+            f"{clipped} of {count} recordings are clipped", cause=f"such as {found.left_out['clipped'][0]}",
+            hint="record again with a lower level; no repair brings the peaks back",
+        )  # fmt: skip
+    if found.seconds < LEAST_S:
+        raise InputError(
+            f"only {found.seconds:.0f} s of the recordings can be used; at least {LEAST_S:.0f} s are needed",
+            cause=found.words or None, hint="record more: five minutes at least, better fifteen",
+        )  # fmt: skip
+
+
+def warn(found: Recordings, tell: Callable[[Notice], None]) -> None:
+    if found.left_out:
+        names = [name for names in found.left_out.values() for name in names]
+        count = len(names)
+        tell(Notice(f"{count} recordings are left out: {found.words}", cause=", ".join(names[:3])))
+    if found.seconds < FEW_S:
+        tell(Notice(f"{found.seconds / 60:.1f} minutes of speech are few", hint="record at least five minutes"))
+
+
+# ---- what is mended
+
+
+def mended(clip: SpokenClip, level: float) -> np.ndarray:
+    """The samples of a clip at 24 kHz, cut, and closer to the level (LUFS) of the others."""
+    recording = read_sound(clip.path, rate=RATE, longest_s=LONGEST_S + 10, shortest_s=0.1)
+    gain = max(-LEVEL_DB, min(LEVEL_DB, level - clip.loudness)) if np.isfinite(clip.loudness) else 0.0
+    sound = recording.sound[clip.begin : clip.end] * np.float32(10 ** (gain / 20))
+    return np.asarray(sound / max(1.0, float(np.abs(sound).max(initial=0.0))), np.float32)
+
+
+def usual_level(clips: Iterable[SpokenClip]) -> float:
+    """The median loudness."""
+    return float(np.median([clip.loudness for clip in clips if np.isfinite(clip.loudness)] or [-23.0]))
+
+
+def held_out(clips: list[SpokenClip], share: float) -> set[str]:
+    """The texts that are not learned, so that the loss on them tells when to stop. Chosen by a hash of the text: the
+    same ones where clips are added, and a text is never on both sides."""
+    order = sorted({clip.text for clip in clips if clip.seconds >= HELD_SHORTEST_S},
+                   key=lambda text: hashlib.sha256(text.encode()).digest())  # fmt: skip
+    return set(order[: max(HELD_LEAST, min(HELD_MOST, round(share * len(clips))))])

@@ -1,0 +1,153 @@
+"""Recordings: every layout is read, every defect is named, and too little is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from recordings_kit import WORDS, hum, many, write
+
+from omnitts_cli.errors import InputError, Notice
+from omnitts_cli.tuning import recordings
+from omnitts_cli.tuning.recordings import RATE, Recordings, examine, held_out, mended, rows_in, usual_level
+
+soundfile = pytest.importorskip("soundfile")
+
+
+def look(count: int) -> None:
+    """Nobody watches."""
+
+
+def examined(folder: Path) -> tuple[Recordings, list[Notice]]:
+    told: list[Notice] = []
+    return examine(rows_in(str(folder), folder), told.append, look), told
+
+
+def test_a_folder_of_sounds_and_texts(tmp_path: Path) -> None:
+    found, told = examined(many(tmp_path))
+    assert len(found.clips) == 24 and not found.left_out
+    assert 60 < found.seconds < 75 and len(told) == 1  # a few minutes are few
+
+
+@pytest.mark.parametrize(
+    "name", ["metadata.csv", "metadata.tsv", "metadata.jsonl", "list.csv", "ljspeech/metadata.csv"]
+)
+def test_lists_of_other_layouts(tmp_path: Path, name: str) -> None:
+    base = (tmp_path / name).parent
+    folder = base / "wavs"
+    rows = [(f"{n}.wav", f"{WORDS} {n}") for n in range(3)]
+    for sound, _ in rows:
+        write(folder, sound, hum(2.0), None)
+    path = tmp_path / name
+    if name.startswith("ljspeech"):
+        path.write_text("".join(f"{sound[:-4]}|{text}|{text}\n" for sound, text in rows))
+    elif name.endswith("jsonl"):
+        path.write_text("".join(json.dumps({"audio": f"wavs/{s}", "sentence": t}) + "\n" for s, t in rows))
+    else:
+        mark = "\t" if name.endswith("tsv") else ","
+        lines = [("file_name", "transcription"), *((f"wavs/{s}", t) for s, t in rows)]
+        path.write_text("".join(mark.join(line) + "\n" for line in lines))
+    found = rows_in(str(path if name == "list.csv" else base), tmp_path)
+    assert [(row.path.name, row.text) for row in found] == rows and all(row.path.is_file() for row in found)
+
+
+def test_every_defect_is_named(tmp_path: Path) -> None:
+    many(tmp_path)
+    write(tmp_path, "silent.wav", np.zeros(3 * RATE, np.float32))
+    write(tmp_path, "short.wav", hum(0.6), "brown fox")
+    write(tmp_path, "long.wav", hum(25.0), WORDS * 6)
+    write(tmp_path, "clipped.wav", np.clip(20 * hum(3.0), -1, 1))
+    write(tmp_path, "untold.wav", hum(3.0), None)
+    write(tmp_path, "empty.wav", hum(3.0), "  ")
+    write(tmp_path, "misfit.wav", hum(3.0, 90), WORDS * 5)
+    write(tmp_path, "again.wav", hum(3.0, 3), "another text of about that length, as it seems")
+    (tmp_path / "damaged.wav").write_bytes(b"RIFF....")
+    (tmp_path / "damaged.txt").write_text(WORDS)
+    (tmp_path / "folder.wav").mkdir()
+    (tmp_path / "nowhere.wav").symlink_to(tmp_path / "missing")
+    for number in range(5):
+        write(tmp_path, f"same{number}.wav", hum(3.0, 100 + number))
+    found, told = examined(tmp_path)
+    names = {reason: {Path(one.split(": ")[0]).name for one in some} for reason, some in found.left_out.items()}
+    assert names["silent"] == {"silent.wav"} and names["too short"] == {"short.wav"}
+    assert names["too long"] == {"long.wav"} and names["clipped"] == {"clipped.wav"}
+    assert names["no transcript"] == {"untold.wav", "empty.wav", "folder.wav", "nowhere.wav"}
+    assert names["misfit"] == {"misfit.wav"} and names["unreadable"] == {"damaged.wav"}
+    duplicates = sorted(names["duplicate"])
+    assert len(duplicates) == 3 and "same4.wav" in duplicates
+    assert len(found.clips) == 24 + 3 and any(notice.cause for notice in told)
+
+
+def test_a_very_long_recording_is_not_read_whole(tmp_path: Path) -> None:
+    many(tmp_path)
+    with soundfile.SoundFile(tmp_path / "day.flac", "w", RATE, 1) as file:
+        for _ in range(20):
+            file.write(np.zeros(60 * RATE, np.float32))
+    (tmp_path / "day.txt").write_text(WORDS)
+    found, _ = examined(tmp_path)
+    assert len(found.left_out["too long"]) == 1
+
+
+def test_rows_that_cannot_be_read_are_left_out(tmp_path: Path) -> None:
+    many(tmp_path / "wavs")
+    rows = [{"audio": f"wavs/{n:02}.wav", "text": f"{WORDS} {n}"} for n in range(24)]
+    lines = [*map(json.dumps, rows), "not json", json.dumps({"text": "no sound"}), json.dumps({"audio": "../x.wav"})]
+    (tmp_path / "metadata.jsonl").write_text("\n".join(lines))
+    found, _ = examined(tmp_path)
+    assert len(found.clips) == 24
+    assert len(found.left_out["unreadable"]) == 2 and len(found.left_out["no transcript"]) == 1
+
+
+def test_too_little_is_refused_with_a_hint(tmp_path: Path) -> None:
+    for place in (tmp_path / "nothing", tmp_path):
+        with pytest.raises(InputError) as caught:
+            rows_in(str(place), tmp_path)
+        assert caught.value.hint
+    write(tmp_path / "one", "a.wav", hum(3.0))
+    with pytest.raises(InputError) as caught:
+        rows_in(str(tmp_path / "one" / "a.wav"), tmp_path)
+    assert caught.value.hint
+    with pytest.raises(InputError) as caught:
+        examined(tmp_path / "one")
+    assert caught.value.exit_code == 3 and caught.value.hint
+    for number in range(4):
+        write(tmp_path / "untold", f"{number}.wav", hum(3.0), None)
+        write(tmp_path / "clipped", f"{number}.wav", np.clip(20 * hum(3.0, number), -1, 1))
+    for name in ("untold", "clipped"):
+        with pytest.raises(InputError) as caught:
+            examined(tmp_path / name)
+        assert caught.value.cause and caught.value.hint
+
+
+def test_too_many_rows_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recordings, "MOST_ROWS", 3)
+    for number in range(4):
+        (tmp_path / f"{number}.wav").touch()
+    with pytest.raises(InputError):
+        rows_in(str(tmp_path), tmp_path)
+
+
+def test_edges_are_cut_and_levels_evened(tmp_path: Path) -> None:
+    many(tmp_path)
+    quiet = np.concatenate([np.zeros(RATE, np.float32), hum(3.0, 50, level=0.03), np.zeros(RATE, np.float32)])
+    write(tmp_path, "quiet.wav", quiet, f"{WORDS} again")
+    write(tmp_path, "stereo.wav", np.stack([hum(3.0, 51, rate=16000)] * 2, 1), f"{WORDS} twice", rate=16000)
+    found, _ = examined(tmp_path)
+    assert found.mended["silence cut"] == 1 and found.mended["resampled"] == 1 and found.mended["made mono"] == 1
+    clip = next(one for one in found.clips if one.path.name == "quiet.wav")
+    assert 3.0 <= clip.seconds <= 3.35
+    level = usual_level(found.clips)
+    assert level - clip.loudness > 6
+    sound = mended(clip, level)
+    gained = np.abs(sound).max() / np.abs(quiet).max()
+    assert abs(20 * np.log10(gained) - 6) < 0.1
+
+
+def test_what_is_held_out_stays_when_clips_are_added(tmp_path: Path) -> None:
+    found, _ = examined(many(tmp_path, 40, 2.0))
+    some, every = held_out(found.clips[:30], 0.2), held_out(found.clips, 0.2)
+    assert len(some) == 6 and len(every) == 8
+    assert len(some & every) >= 4  # an added text may come before them
+    assert held_out(list(reversed(found.clips)), 0.2) == every

@@ -1,0 +1,115 @@
+"""From a folder of recordings to a saved voice, over a tiny random model whose verdict is given."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tune_kit
+from command import Omnitts
+from recordings_kit import many
+
+import omnitts_cli
+from omnitts_cli.errors import UsageError
+from omnitts_cli.speech import voice_files
+from omnitts_cli.tuning import run
+from omnitts_cli.tuning.trainer import Trainer
+from omnitts_cli.tuning.verdict import Sample
+
+
+@pytest.fixture
+def folder(home: Path) -> Path:
+    return many(home / "recordings", 30, 2.5)
+
+
+def judged(monkeypatch: pytest.MonkeyPatch, gain: float) -> None:
+    """The verdict, and a model that knows its recordings: a random one knows none."""
+
+    def spoken(tts: Any, voice: Any, cloner: Any, texts: Sequence[str], person: np.ndarray, look: Any) -> list[Sample]:
+        better = gain if voice.adapter is not None else 0.0
+        return [Sample(np.zeros(2400, np.float32), 0.5 + better + 0.01 * (n % 3), 14.0) for n in range(len(texts))]
+
+    monkeypatch.setattr(run, "spoken", spoken)
+    monkeypatch.setattr(Trainer, "refuse_misfits", lambda self: None)
+
+
+ARGUMENTS = ("--name", "me", "--epochs", "1", "--rank", "2")
+
+
+def test_a_tuned_voice_is_saved_and_speaks(omnitts: Omnitts, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    judged(monkeypatch, 0.1)
+    model = tune_kit.folder("small")
+    before = {path: path.read_bytes() for path in model.rglob("*") if path.is_file()}
+    done = omnitts(
+        "tune", str(folder), *ARGUMENTS, "-m", str(model), "--consent", "me, today", "--licence", "CC0", "--json"
+    )
+    assert done.code == 0, done.err
+    record = done.json
+    assert record["won"] and record["clips"] == 30 and record["held_out_after"] <= record["held_out_before"]
+    voice = voice_files.load("me")
+    assert voice.adapter is not None and voice.about["consent"] == "me, today" and voice.about["licence"] == "CC0"
+    assert voice.about["clips"] == "26" and voice.about["rank"] == "2" and "before" in voice.about["losses"]
+    rest = ("-o", "me.wav", "hello", "--max-frames", "4", "--retries", "0")
+    assert omnitts("say", "-v", "me", *rest).code == 0
+    assert {path: path.read_bytes() for path in model.rglob("*") if path.is_file()} == before
+    assert omnitts("tune", str(folder), *ARGUMENTS, "--consent", "me").code == 3  # the name is taken
+
+
+def test_a_clone_is_kept_where_tuning_did_not_win(
+    omnitts: Omnitts, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged(monkeypatch, 0.0)
+    done = omnitts("tune", str(folder), *ARGUMENTS, "-m", str(tune_kit.folder("small")), "--consent", "me", "--json")
+    assert done.code == 0 and not done.json["won"] and "clone" in done.err
+    voice = voice_files.load("me")
+    assert voice.adapter is None and voice.about["consent"] == "me"
+
+
+def test_consent_and_a_name_are_required(omnitts: Omnitts, folder: Path) -> None:
+    assert omnitts("tune", str(folder), "--name", "me").code == 2
+    assert omnitts("tune", str(folder), "--consent", "me").code == 2
+    assert omnitts("tune", str(folder), "--name", "henry", "--consent", "me").code == 2  # it would hide the model's own
+    with pytest.raises(UsageError):
+        omnitts_cli.tune(folder, "me")
+    assert voice_files.names() == []
+
+
+def test_a_dry_run_learns_nothing(omnitts: Omnitts, folder: Path, home: Path) -> None:
+    (folder / "extra.wav").write_bytes(b"")
+    done = omnitts("tune", str(folder), "--name", "me", "--dry-run", "--json")
+    assert done.code == 0 and done.json["dry_run"]
+    assert done.json["left_out"] == {"no transcript": [str(folder / "extra.wav")]}
+    assert not Path(done.json["folder"]).exists() and voice_files.names() == []
+
+
+def test_bad_recordings_are_3(omnitts: Omnitts, home: Path) -> None:
+    assert omnitts("tune", "nowhere", "--name", "me", "--consent", "me").code == 3
+    few = many(home / "few", 3, 2.0)
+    assert omnitts("tune", str(few), "--name", "me", "--consent", "me").code == 3
+    for path in few.glob("*.txt"):
+        path.unlink()
+    done = omnitts("tune", str(few), "--name", "me", "--consent", "me", "--json")
+    assert done.code == 3 and done.json["hint"]
+
+
+def test_the_same_call_continues(folder: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    judged(monkeypatch, 0.1)
+    names: list[str] = []
+
+    def tuned() -> Any:
+        names.clear()
+        return omnitts_cli.tune(
+            folder, "me", consent="me", model=tune_kit.folder("small"), epochs=1, rank=2, folder=home / "run",
+            replace=True, look=lambda stage: names.append(stage.name),
+        )  # fmt: skip
+
+    first = tuned()
+    assert "learning" in names
+    again = tuned()
+    assert "learning" not in names and again.course.best == first.course.best and again.won
+    lines = [json.loads(line) for line in (home / "run" / "curves.jsonl").read_text().splitlines()]
+    assert sum("held" in line for line in lines) == 2

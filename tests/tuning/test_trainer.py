@@ -1,0 +1,141 @@
+"""A run learns, stops, keeps the best, and continues after a kill with the losses of an unbroken one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import tune_kit
+from tune_recipe import TEXTS
+
+from omnitts_cli.devices.cpu import CPUDevice
+from omnitts_cli.errors import InputError, Notice, OutputError
+from omnitts_cli.tuning import trainer
+from omnitts_cli.tuning.prepared import PreparedClip
+from omnitts_cli.tuning.trainer import Course, Ids, LearningPlan, Trainer, refuse_few
+
+PLAN = LearningPlan(rank=2, alpha=4.0, rate=5e-3, vector_rate=1e-2, epochs=4, step_s=1.5, gain=-1.0, seed=3)
+
+
+def made(plan: LearningPlan = PLAN) -> Trainer:
+    case = tune_kit.case("small")
+    clips = []
+    for number, one in enumerate(case.examples):
+        vector = one.draft.embedding
+        assert vector is not None
+        clips.append(PreparedClip(TEXTS[number], (one.codes, np.roll(one.codes, 1, 0)), vector, len(one.codes) / 12.5))
+    ids = Ids(case.config.text.pad, case.config.control.end, "english")
+    return Trainer(
+        case.language, case.names, tune_kit.prompter(case), ids, [*clips, *clips[:2]], clips[2:], CPUDevice(1), plan
+    )
+
+
+def quiet(course: Course, first: float, rest: float) -> None:
+    """Nobody watches."""
+
+
+def told(notice: Notice) -> None:
+    """Nobody listens."""
+
+
+def test_it_learns_and_ends(tmp_path: Path) -> None:
+    one = made()
+    course = one.run(tmp_path, told, quiet)
+    assert course.ended == "epochs" and course.epoch == 4 and course.step > 4
+    assert course.best < course.first - 0.05 and course.best == pytest.approx(one.measure().loss)
+    adapter, vector = one.result()
+    assert any(np.abs(pair.b).max() > 0 for pair in adapter.pairs.values())
+    assert not np.array_equal(vector, one.given)
+    assert (tmp_path / "curves.jsonl").read_text().count('"held"') == 5
+
+
+def test_a_run_that_was_killed_continues_as_if_it_had_not_been(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = made().run(tmp_path / "whole", told, quiet)
+    monkeypatch.setattr(trainer, "SAVE_EVERY_S", 0.0)
+    chance, kills = np.random.default_rng(5), 0
+    while kills < 20:
+        left = int(chance.integers(1, 3))
+
+        def killed(course: Course, first: float, rest: float) -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                raise KeyboardInterrupt
+
+        try:
+            broken = made().run(tmp_path / "broken", told, killed)
+        except KeyboardInterrupt:
+            kills += 1
+        else:
+            break
+    assert kills > 3
+    broken = made().run(tmp_path / "broken", told, quiet)
+    assert (broken.best, broken.last, broken.step) == (whole.best, whole.last, whole.step)
+    assert [one["held"] for one in broken.curve] == [one["held"] for one in whole.curve]
+
+
+def test_another_plan_begins_anew(tmp_path: Path) -> None:
+    made().run(tmp_path, told, quiet)
+    other = made(replace(PLAN, seed=4))
+    assert other.resume(tmp_path).step == 0
+    assert made().resume(tmp_path).ended == "epochs"
+
+
+def test_it_stops_without_a_gain_and_keeps_the_best(tmp_path: Path) -> None:
+    one = made(replace(PLAN, gain=100.0, patience=2))
+    course = one.run(tmp_path, told, quiet)
+    assert course.ended == "no gain" and course.epoch == 2 and course.best == course.first
+    adapter, vector = one.result()
+    assert all(np.abs(pair.b).max() == 0 for pair in adapter.pairs.values()) and np.array_equal(vector, one.given)
+
+
+def test_a_loss_that_is_not_finite_ends_the_run(tmp_path: Path) -> None:
+    one, notices = made(), list[Notice]()
+
+    def poison(course: Course, first: float, rest: float) -> None:
+        if course.step == 2:
+            with torch.no_grad():
+                next(iter(one.learned.values())).fill_(float("nan"))
+
+    course = one.run(tmp_path, notices.append, poison)
+    assert course.ended == "diverged" and course.step == 3 and notices[0].hint
+    assert all(np.isfinite(pair.a).all() for pair in one.result()[0].pairs.values())
+
+
+def test_the_time_is_limited(tmp_path: Path) -> None:
+    assert made(replace(PLAN, minutes=0.0)).run(tmp_path, told, quiet).ended == "minutes"
+
+
+def test_parts_of_a_step_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = replace(PLAN, dropout=0.0, step_s=100.0)
+    one, other = made(plan), made(plan)
+    numbers = one._steps_of(0)[0]
+    losses = one.learn(numbers, 0)
+    monkeypatch.setattr(trainer, "POSITIONS", 40)
+    assert other.learn(numbers, 0) == pytest.approx(losses, rel=1e-5)
+    for mine, its in zip(one.learned.values(), other.learned.values(), strict=True):
+        assert torch.allclose(mine, its, atol=1e-4)
+
+
+def test_a_full_disk_keeps_the_state_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = made()
+    one.course.first = 1.0
+    one.save(tmp_path)
+    before = (tmp_path / "state.0.safetensors").read_bytes()
+
+    def full(*values: object, **more: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(trainer.checkpoints, "save_file", full)
+    with pytest.raises(OutputError) as caught:
+        one.save(tmp_path)
+    assert caught.value.cause and caught.value.hint
+    assert (tmp_path / "state.0.safetensors").read_bytes() == before
+
+
+def test_too_few_clips_are_refused() -> None:
+    with pytest.raises(InputError):
+        refuse_few([])
