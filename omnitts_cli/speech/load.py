@@ -30,7 +30,7 @@ from omnitts_cli.models.slot_decoder import call_bytes, keep_operands_only
 from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.settings.environment import EMBEDDED, variable
 from omnitts_cli.settings.setting import readable_size
-from omnitts_cli.speech.memory import shortage
+from omnitts_cli.speech.memory import refuse_what_cannot_fit, shortage
 from omnitts_cli.voices import Adapter
 from omnitts_cli.weights import eight
 from omnitts_cli.weights.checkpoint import Checkpoint
@@ -195,8 +195,10 @@ def stored_model(
 def _tell_shortage(
     name: str, pieces: Any, language: torch.dtype, device: Device, known: Facts, tell: Callable[[Notice], None]
 ) -> None:
-    """On a CPU, where weights that do not fit are swapped out or end the process."""
-    if isinstance(device, CPUDevice):
+    """On a CPU, weights that do not fit are swapped out or end the process; on a card they are refused."""
+    if not isinstance(device, CPUDevice):
+        refuse_what_cannot_fit(name, pieces, language, device)
+    else:
         found = shortage(name, pieces, language, device, why_not_eight(device, known) is None)
         if found is not None:
             tell(found)

@@ -1,4 +1,4 @@
-"""How much memory a model takes on a CPU, which is known before its weights are read."""
+"""How much memory a model takes, which is known before its weights are read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from omnitts_cli.devices.cpu import CPUDevice
-from omnitts_cli.errors import Notice
+from omnitts_cli.errors import DeviceError, Notice
 from omnitts_cli.kernels.ops import EIGHT, Ops
 from omnitts_cli.models.codec_decoder import CodecDecoder
 from omnitts_cli.models.roles import precision_name
@@ -16,6 +16,8 @@ from omnitts_cli.weights import eight
 
 if TYPE_CHECKING:
     import torch
+
+    from omnitts_cli.devices.device import Device
 
 PROGRAM_BYTES = 450 << 20  # of the process without a model
 
@@ -38,6 +40,19 @@ def needed_bytes(pieces: Any, language: torch.dtype, ops: Ops) -> int:
 def codec_bytes(decoder: CodecDecoder, halves: bool) -> int:
     """The weights in float32, and once more for the compiled library: in float16 beside a model in 8 bits."""
     return sum((6 if halves else 8) * weight.numel() for weight in decoder.parameters())
+
+
+def refuse_what_cannot_fit(name: str, pieces: Any, language: torch.dtype, device: Device) -> None:
+    """Raises DeviceError if the weights alone are larger than the free memory of a card, before gigabytes are read."""
+    needed = sum(language.itemsize * weight.numel() for weight in pieces.language.module.parameters())
+    needed += sum(4 * weight.numel() for weight in pieces.decoder.module.parameters())
+    if needed > (free := device.free_bytes()):
+        takes = f"its weights take {readable_size(needed)} in {precision_name(language)}"
+        raise DeviceError(
+            f"{name} does not fit into the memory of {device.name}",
+            cause=f"{takes}; {readable_size(free)} are free",
+            hint="end other programs on the device   or   -m 0.6b   or   -d cpu",
+        )
 
 
 def shortage(name: str, pieces: Any, language: torch.dtype, device: CPUDevice, possible: bool) -> Notice | None:

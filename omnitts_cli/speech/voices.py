@@ -157,9 +157,18 @@ def check_match(voice: Voice, cloned: Cloned, model: SpeechModel) -> None:
 
     Our own model has an encoder of its own in each version, so there the sum of the weights counts too.
     """
-    width = cloned.embedding.size
+    width, made = cloned.embedding.size, voice.about.get("model", "another model")
+    name = voice.name if voice.name in voice_files.names() else "NAME"
+    renew = (
+        f"omnitts voices renew {name}{f' -m {model.name}' * (made != model.name)}   makes the voice again from its clip"
+    )
     if width != model.facts.hidden and "cloned" in model.kinds:
-        made = voice.about.get("model", "another model")
+        if made == model.name:
+            raise VoiceError(
+                f"voice '{voice.name}' was made with another version of {model.name}",
+                cause=f"its embedding has {width} values; the model needs {model.facts.hidden}",
+                hint=renew,
+            )
         raise VoiceError(
             f"voice '{voice.name}' was made for {made}; {model.name} cannot use it",
             cause=f"its embedding has {width} values; the model needs {model.facts.hidden}",
@@ -170,12 +179,10 @@ def check_match(voice: Voice, cloned: Cloned, model: SpeechModel) -> None:
     refuse_other_adapter(voice, model)
     made_with = voice.about.get("revision")
     if model.plain_letters and made_with and model.sha256 and made_with != model.sha256:
-        name = voice.name if voice.name in voice_files.names() else "NAME"
-        other = f" -m {model.name}" if voice.about.get("model") != model.name else ""
         raise VoiceError(
             f"voice '{voice.name}' was made with another version of {model.name}",
             cause=f"the checksum of the weights was {made_with[:12]}…, now it is {model.sha256[:12]}…",
-            hint=f"omnitts voices renew {name}{other}   makes the voice again from the clip in its file",
+            hint=renew,
         )
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from golden_set import checkpoint
 
 from omnitts_cli.devices.cpu import CPUDevice
-from omnitts_cli.errors import Notice
+from omnitts_cli.errors import DeviceError, Notice
 from omnitts_cli.kernels.ops import EIGHT
 from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.speech.load import load_model, made_up
-from omnitts_cli.speech.memory import needed_bytes, shortage
+from omnitts_cli.speech.memory import needed_bytes, refuse_what_cannot_fit, shortage
 
 
 @pytest.fixture
@@ -73,3 +74,15 @@ def test_it_is_said_before_the_weights_are_read(
         load_model(
             str(checkpoint("custom_voice_small")), device, settings=EngineSettings(dtype="fp32"), tell=said.append
         )
+
+
+def test_what_cannot_fit_into_a_card_is_refused_before_it_is_read(device: CPUDevice) -> None:
+    """A card of 3 GiB, 600 MiB of it for a desktop: 1.7b does not fit in bfloat16, 0.6b does."""
+    import torch
+
+    card = SimpleNamespace(name="cuda:0", free_bytes=lambda: (3 << 30) - (600 << 20))
+    small, large = (made_up(name, None, device)[2] for name in ("0.6b-customvoice", "1.7b-customvoice"))
+    refuse_what_cannot_fit("0.6b", small, torch.bfloat16, card)
+    with pytest.raises(DeviceError) as caught:
+        refuse_what_cannot_fit("1.7b", large, torch.bfloat16, card)
+    assert "GiB" in str(caught.value.cause) and "-m 0.6b" in str(caught.value.hint)
