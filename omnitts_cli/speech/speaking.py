@@ -379,8 +379,8 @@ class Stream:
         if isinstance(found, BaseException):  # the engine has stopped
             raise found
         if self.account.queued_s is None:
-            admitted = self._engine.admitted_at(take.name)
-            self.account.queued_s = None if admitted is None else admitted - self.account.began
+            admitted = self._engine.admitted_at(take.name)  # None if it had one chunk, with which it ended
+            self.account.queued_s = (time.perf_counter() if admitted is None else admitted) - self.account.began
         take.sound.append(found.pcm)
         self.account.frames += len(found.codes)
         take.frames += len(found.codes)

@@ -183,6 +183,12 @@ def test_pauses_are_silence_in_their_place() -> None:
     assert account.pieces == 2
 
 
+def test_a_text_of_requests_that_end_at_once_counts_as_admitted() -> None:
+    """A server ends those that are not after a while."""
+    account, _ = spoken(Scripted(), script("a", "b"))
+    assert account.queued_s is not None and account.queued_s >= 0
+
+
 def test_codes_are_kept_only_when_they_are_wanted() -> None:
     assert spoken(Scripted(), script("a", "b"), keep_codes=True)[0].codes[0].shape == (1, 4)
     assert spoken(Scripted(), script("a", "b"))[0].codes == []
