@@ -79,7 +79,7 @@ def made(options: argparse.Namespace) -> Path:
 
     from omnitts_cli.families.common.parts import stored
     from omnitts_cli.families.qwen3_tts.config import read_config
-    from omnitts_cli.families.qwen3_tts.family import parts
+    from omnitts_cli.families.qwen3_tts.modules import parts
     from omnitts_cli.weights.random_fill import random_fill
 
     if options.model:
@@ -123,7 +123,7 @@ def engines(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 def gigabytes_per_s(threads: int) -> float:
     """What so many threads read from memory together; the best of three."""
-    from omnitts_cli.kernels import cpu
+    from omnitts_cli.kernels.cpu import table as cpu
     from omnitts_cli.speech import outlook
 
     ops = cpu.native()

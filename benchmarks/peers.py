@@ -267,7 +267,7 @@ def results(peers: list[Peer], options: argparse.Namespace) -> list[dict[str, An
 
 
 def main() -> None:
-    from omnitts_cli.devices.cpu import processor
+    from omnitts_cli.devices.system import processor
 
     options = arguments()
     folder = checkpoint(options)

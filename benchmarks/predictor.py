@@ -27,7 +27,8 @@ def frame_of(model: Any, device: Any, batch: int, greedy: bool) -> Any:
     """A frame of the predictor over fixed inputs, ready to be run again and again."""
     import torch
 
-    from omnitts_cli.models.sampling import Controls, choose_rest
+    from omnitts_cli.models.roles import Controls
+    from omnitts_cli.models.sampling import choose_rest
 
     controls = Controls.empty(batch, model.device)
     if not greedy:

@@ -92,19 +92,20 @@ def measured(
     import torch
 
     known = {**machine, "device": "cpu", "exact": False}
-    full, eight = ({**known, "dtype": dtype} for dtype in ("fp32", "q8"))
-    settings = EngineSettings.of(eight, "bench")
-    load.known_before(name, variant="custom_voice", **eight)  # refuses what cannot run in 8 bits
+    full, eight = (EngineSettings.of({**known, "dtype": dtype}, "bench") for dtype in ("fp32", "q8"))
+    load.known_before(name, variant="custom_voice", **{**known, "dtype": "q8"})  # refuses what cannot run in 8 bits
     report(0.0, "speaking in float32")
-    engine = load.open_engine(name, variant="custom_voice", tell=tell, **full)
+    device = load.device_for(name, full)
+    model = load.load_model(name, device, variant="custom_voice", settings=full, tell=tell)
+    engine = load.start(model, device, load.plan_for(model, device, full))
     asked = requests(engine.model, count, seed)
     codes = [torch.from_numpy(one.astype("int64")) for one in spoken(engine, asked)]
     report(0.5, "comparing")
     found = [[forced(engine.model, *pair) for pair in zip(asked, codes, strict=True)]]
-    title = engine.model.name
-    del engine
+    title = model.name
+    del engine, model
     gc.collect()
-    model = load.load_model(name, load.device_for(name, settings), variant="custom_voice", settings=settings, tell=tell)
+    model = load.load_model(name, device, variant="custom_voice", settings=eight, tell=tell)
     found.append([forced(model, *pair) for pair in zip(asked, codes, strict=True)])
     parts = ([torch.cat([one[part] for one in logits]) for logits in found] for part in (0, 1))
     talker, predictor = (Divergence(*divergence(*pair)) for pair in parts)

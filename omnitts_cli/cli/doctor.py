@@ -14,13 +14,16 @@ from omnitts_cli.audio.speaker import open_speaker
 from omnitts_cli.cli.advice import COMPILE, advice
 from omnitts_cli.cli.job import settings_for
 from omnitts_cli.cli.voices import speakers
+from omnitts_cli.devices.choose import broken_cuda, broken_npu, choose, unused_cards
 from omnitts_cli.devices.fingerprint import depends_on, fingerprint
 from omnitts_cli.errors import DeviceError, OmniError
+from omnitts_cli.kernels.cpu import library
 from omnitts_cli.settings import layers
 from omnitts_cli.settings.environment import EMBEDDED, NATIVE, variable
 from omnitts_cli.settings.setting import readable_size
 from omnitts_cli.settings.table import Machine, Messages, Network
 from omnitts_cli.speech import tts
+from omnitts_cli.speech.outlook import is_busy, outlook, speeds
 from omnitts_cli.terminal.console import console
 from omnitts_cli.weights import find, store
 from omnitts_cli.weights import verify as verifying
@@ -161,8 +164,6 @@ def ffmpeg() -> Check:
 
 
 def cpu_library() -> Check:
-    from omnitts_cli.kernels.cpu import library
-
     variants = library.usable()
     if not variants:
         reason, slow = library.why_not(), "on a CPU speech takes four to five times as long"
@@ -239,8 +240,6 @@ def devices(machine: Machine) -> Iterator[Check]:
     """Every device of this machine, or the one that was named."""
     import torch
 
-    from omnitts_cli.devices.choose import broken_cuda, broken_npu, choose, unused_cards
-
     names, found = ["cpu"] if machine.device == "auto" else [machine.device], None
     if machine.device == "auto":
         accelerator = choose("auto").name
@@ -288,14 +287,12 @@ def reproducibility(device: Any) -> Check:
 
 def released_models(device: Any) -> Check:
     """Their format, memory and speed on a CPU, before anything is downloaded."""
-    from omnitts_cli.speech.outlook import is_busy, outlook, speeds
-
     name, bits, free = "released models on cpu", device.ops().eight, device.free_bytes()
     if bits is None:
         words = "they would run in float32, which takes three times as long as 8 bits"
         return Check(name, "warn", words, "see the line about the cpu library")
     speed = speeds(bits)
-    found = {size: outlook(f"{size}-customvoice", device, speed) for size in SIZES}
+    found = {size: outlook(f"{size}-customvoice", bits, speed) for size in SIZES}
     each = "; ".join(
         f"{size} needs {readable_size(one.memory_bytes)} of memory, RTF about {one.rtf:.1f}"
         for size, one in found.items()

@@ -1,18 +1,18 @@
-"""Turns the name of a device into a Device, or an error that says why it cannot be used."""
+"""Turns the name of a device into a Device, or an error that says why it cannot be used. Imports torch only where
+PyTorch has to be asked.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import importlib
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-import torch
-
-from omnitts_cli.devices.cpu import CPUDevice
-from omnitts_cli.devices.cuda import CUDADevice
 from omnitts_cli.devices.device import Device
-from omnitts_cli.devices.npu.device import NPUDevice
-from omnitts_cli.devices.npu.versions import PACKAGE
+from omnitts_cli.devices.npu import PACKAGE
 from omnitts_cli.errors import DeviceError, UsageError
 from omnitts_cli.settings import environment
 from omnitts_cli.settings.setting import DEVICE, DEVICE_NAMES
@@ -20,6 +20,8 @@ from omnitts_cli.settings.setting import DEVICE, DEVICE_NAMES
 DRIVER = Path("/proc/driver/nvidia/version")
 AMD = Path("/dev/kfd")
 """Where the drivers of NVIDIA's and of AMD's cards are."""
+LIBRARIES = "libcuda.so.1", "nvcuda.dll"
+"""The driver of CUDA, by system."""
 
 
 def choose(name: str = "auto", threads: int | None = None, cores: int | None = None) -> Device:
@@ -30,21 +32,46 @@ def choose(name: str = "auto", threads: int | None = None, cores: int | None = N
         kind, _, index = DEVICE.read(name).partition(":")
     except ValueError:
         raise UsageError(f"{name!a} is not a device", hint=f"devices are {DEVICE_NAMES}") from None
-    if kind == "cpu":
-        return CPUDevice(threads, cores)
-    if kind == "cuda":
-        return CUDADevice(int(index or 0))
-    if kind == "npu":
-        return NPUDevice(int(index or 0))
-    return _accelerator() or CPUDevice(threads, cores)
+    if kind in ("cuda", "npu"):
+        return _kind(kind)(int(index or 0))
+    return (_accelerator() if kind == "auto" else None) or _kind("cpu")(threads, cores)
+
+
+KINDS = {
+    "cpu": ("omnitts_cli.devices.cpu", "CPUDevice"),
+    "cuda": ("omnitts_cli.devices.cuda", "CUDADevice"),
+    "npu": ("omnitts_cli.devices.npu.device", "NPUDevice"),
+}
+
+
+def _kind(name: str) -> Any:
+    module, called = KINDS[name]
+    return getattr(importlib.import_module(module), called)
+
+
+def is_cpu(name: str) -> bool:
+    """Whether the device called `name` is certainly the CPU; finds out without PyTorch."""
+    kind = name.partition(":")[0]
+    return kind == "cpu" or (kind == "auto" and not software_of_npu() and not driver_of_cuda())
+
+
+def driver_of_cuda() -> bool:
+    """Whether the driver of a GPU is installed, so that PyTorch may find one."""
+    for library in LIBRARIES:
+        try:
+            ctypes.CDLL(library)
+        except OSError:
+            continue
+        return True
+    return DRIVER.exists() or AMD.exists()
 
 
 def _accelerator() -> Device | None:
     """The first that works. An NPU's software is imported only where it is installed and fits."""
-    there = (torch.cuda.is_available() and CUDADevice, software_of_npu() and NPUDevice)
+    there = (driver_of_cuda() and "cuda", software_of_npu() and "npu")
     for kind in filter(None, there):
         try:
-            return kind()
+            return _kind(kind)()
         except DeviceError:
             continue
     return None
@@ -60,7 +87,7 @@ def broken_cuda() -> DeviceError | None:
     if not DRIVER.exists() or environment.variable("CUDA_VISIBLE_DEVICES") == "-1":
         return None
     try:
-        CUDADevice()
+        _kind("cuda")()
     except DeviceError as error:
         return error
     return None
@@ -68,6 +95,8 @@ def broken_cuda() -> DeviceError | None:
 
 def unused_cards() -> list[str]:
     """Cards that PyTorch may know and that nothing here is written for, for `doctor`."""
+    import torch
+
     found = ["the GPU of this Mac"] if torch.backends.mps.is_available() else []
     if torch.xpu.is_available():
         found.append(f"{torch.xpu.get_device_name(0)} (Intel)")
@@ -81,7 +110,7 @@ def broken_npu() -> DeviceError | None:
     if not software_of_npu():
         return None
     try:
-        NPUDevice()
+        _kind("npu")()
     except DeviceError as error:
         return error
     return None

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from omnitts_cli.devices.workers import Workers
 from omnitts_cli.kernels.ops import Ops
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 
 class Fetch(Protocol):
@@ -62,12 +64,16 @@ class Device(Protocol):
     """One accelerator, or the CPU."""
 
     name: str  # as the user says it: "cpu", "cuda:0"
-    card: str  # as the hardware calls itself
     torch_device: torch.device
     dtype: torch.dtype  # of the language side, unless the user chooses another
     captures: bool  # whether a captured step is faster than the step itself
     pads: bool  # whether batches are padded to few bucket sizes
     few_graphs: bool  # whether graphs are scarce, so that fewer sizes are captured
+
+    @property
+    def card(self) -> str:
+        """What the hardware calls itself."""
+        ...
 
     def ops(self) -> Ops:
         """The fastest operations of this device."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 
 class WorkerFetch:
@@ -36,8 +35,8 @@ class Workers:
         self._threads = ThreadPoolExecutor(self._count, thread_name_prefix="omnitts")
         self._latest: dict[int, Future[list[np.ndarray]]] = {}  # by slot
 
-    def run(self, work: Callable[[], tuple[Tensor, ...]], slots: Iterable[int]) -> WorkerFetch:
-        """`work` returns new tensors, which become the arrays of the fetch."""
+    def run(self, work: Callable[[], tuple[Any, ...]], slots: Iterable[int]) -> WorkerFetch:
+        """`work` returns new arrays, or tensors, which become the arrays of the fetch."""
         if self._process != os.getpid():  # a forked process has none of its parent's threads
             self._start()
         slots = list(slots)
@@ -47,7 +46,6 @@ class Workers:
         return WorkerFetch(job)
 
 
-def _run(work: Callable[[], tuple[Tensor, ...]], before: list[Future[list[np.ndarray]]]) -> list[np.ndarray]:
+def _run(work: Callable[[], tuple[Any, ...]], before: list[Future[list[np.ndarray]]]) -> list[np.ndarray]:
     wait(before)  # they were given to a thread earlier, so they do not wait for this one
-    with torch.inference_mode():
-        return [tensor.numpy() for tensor in work()]
+    return [np.asarray(array) for array in work()]

@@ -10,17 +10,16 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from omnitts_cli.devices.device import Stream
 from omnitts_cli.engine.frame import Replay, StepContext, fitting, round_up
 from omnitts_cli.engine.slots import FLAGS, REAL, WHOLE, Record, State, Stop
 from omnitts_cli.errors import InputError
-from omnitts_cli.models.layers import KVCache
-from omnitts_cli.models.roles import Draft
+from omnitts_cli.kernels.arrays import join, zeros
+from omnitts_cli.models.roles import Draft, KeyValues
 from omnitts_cli.request import BULK, FIRST_SOUND, STREAMING, Request
 
 GUARD_FRAMES = 100
@@ -108,7 +107,7 @@ class Admission:
         self._context, self._stream, self._prefill = context, stream, prefill
         self._prompt_stream = context.device.stream()  # prompts are made while frames run
         self._prompter = context.model.prompter.fresh()
-        self._prefixes: OrderedDict[tuple[object, ...], KVCache] = OrderedDict()
+        self._prefixes: OrderedDict[tuple[object, ...], KeyValues] = OrderedDict()
 
     @property
     def prefixes(self) -> int:
@@ -133,7 +132,7 @@ class Admission:
         record.closing = feed is None and draft.closed
         record.slot, record.state = slot, State.OPENING
 
-    def rows(self, make: Callable[[], Tensor]) -> Tensor:
+    def rows(self, make: Callable[[], Any]) -> Any:
         """Rows of live text, made while frames run."""
         with self._prompt_stream:
             rows = make()
@@ -141,11 +140,11 @@ class Admission:
         self._stream.wait_event(self._prompt_stream.record_event())
         return rows
 
-    def complete_prompt(self, record: Record, text_row: Tensor) -> None:
+    def complete_prompt(self, record: Record, text_row: Any) -> None:
         """The last row of a prompt, when the first token of an answer is known."""
         row = self.rows(lambda: self._prompter.last_row(record.draft, text_row))
         with self._stream:
-            record.prompt.rows[-1].copy_(row)
+            record.prompt.rows[-1] = row
         record.awaits_text = False
 
     def _limit(self, request: Request, draft: Draft, reference: int, open_feed: bool) -> int:
@@ -231,7 +230,7 @@ class Admission:
         if rows == 0 or key in self._prefixes:
             return
         with self._stream:
-            kept = self._context.model.talker.cache(1, rows)
+            kept = self._context.model.cache(1, rows)
             kept.take_prefix(self._context.cache, rows, record.slot)
         self._prefixes[key] = kept
         if len(self._prefixes) > self._context.plan.prefixes:
@@ -247,14 +246,14 @@ class Admission:
         with self._stream:
             uploaded = to_device(np.array(numbers, np.int64))
             at, wholes, flags = uploaded[0], uploaded[1 : 1 + len(WHOLE)], uploaded[1 + len(WHOLE) :]
-            table.write(at, wholes, flags.bool(), to_device(np.array(reals, np.float32)))
-            table.seen.index_fill_(0, at, False)
-            table.row.index_copy_(0, at, torch.stack([record.prompt.rows[-1] for record in records]))
-            table.pad.index_copy_(0, at, torch.stack([record.prompt.pad for record in records]))
+            table.write(at, wholes, flags != 0, to_device(np.array(reals, np.float32)))
+            table.seen[at] = False
+            table.row[at] = join([record.prompt.rows[-1:] for record in records])
+            table.pad[at] = join([record.prompt.pad[None] for record in records])
             for record in records:
                 reference = record.draft.reference
                 if reference is not None:
-                    table.codes[record.slot, : record.reference].copy_(to_device(reference.astype(np.int64)))
+                    table.codes[record.slot, : record.reference] = to_device(reference.astype(np.int64))
 
     def _columns(self, record: Record) -> dict[str, float]:
         """The scalar columns that a slot starts with."""
@@ -277,7 +276,7 @@ class Admission:
 class PromptRun:
     """Prompt rows [P, H] for `slot` from position `start` on."""
 
-    rows: Tensor
+    rows: Any
     start: int
     slot: int
 
@@ -299,8 +298,8 @@ class PrefillSteps:
         self._replays: dict[int, Replay] = {}
         if context.captures:
             most, model = self._sizes[-1], context.model
-            self._rows = torch.zeros((most, PIECE, model.facts.hidden), device=model.device, dtype=model.dtype)
-            self._zeros = torch.zeros_like(self._rows[0])
+            self._rows = zeros((most, PIECE, model.facts.hidden), model.dtype, model.device)
+            self._zeros = zeros((PIECE, model.facts.hidden), model.dtype, model.device)
             self._padding = [self._zeros[:rows] for rows in range(PIECE)]
             self._places = context.indices([0] * most, [context.spare] * most)  # starts and slots [2, pieces]
             for size in reversed(self._sizes):
@@ -308,7 +307,7 @@ class PrefillSteps:
 
     def _prefill(self, size: int) -> None:
         context, (starts, slots) = self._context, self._places[:, :size]
-        context.model.talker.prefill(self._rows[:size], starts, slots, context.cache, context.cache.capacity)
+        context.model.prefill(self._rows[:size], starts, slots, context.cache, context.cache.capacity)
 
     def launch(self, runs: Sequence[PromptRun]) -> None:
         """Prefill any number of runs, none longer than `longest`."""
@@ -333,11 +332,11 @@ class PrefillSteps:
         places = context.indices(starts + [0] * spare, slots + [context.spare] * spare)
         # zeros, because an earlier prompt's rows may not have been finite
         parts = [part for run in runs for part in (run.rows, self._padding[-run.rows.shape[0] % PIECE])]
-        rows = torch.cat([*parts, *[self._zeros] * spare]).unflatten(0, (-1, PIECE))
+        rows = join([*parts, *[self._zeros] * spare]).reshape(-1, PIECE, parts[0].shape[1])
         first = 0
         for size in steps:
-            self._places[:, :size].copy_(places[:, first : first + size], non_blocking=True)
-            self._rows[:size].copy_(rows[first : first + size])
+            self._places[:, :size] = places[:, first : first + size]
+            self._rows[:size] = rows[first : first + size]
             self._replays[size]()
             first += size
 
@@ -345,7 +344,7 @@ class PrefillSteps:
         context = self._context
         width = context.width(run.start + run.rows.shape[0] - 1)
         start, slot = context.indices(run.start), context.indices(run.slot)
-        context.model.talker.prefill(run.rows[None], start, slot, context.cache, width)
+        context.model.prefill(run.rows[None], start, slot, context.cache, width)
 
 
 def rows_to_prefill(record: Record) -> int:
@@ -376,10 +375,12 @@ def top_up(context: StepContext, stream: Stream, record: Record) -> None:
             if rows.shape[0] > room:
                 record.unsent.appendleft(rows[room:])
                 rows = rows[:room]
-            where = (torch.arange(rows.shape[0], device=rows.device) + record.written) % ring
-            table.text[record.slot].index_copy_(0, where, rows)
-            record.written += rows.shape[0]
-            table.written[record.slot].fill_(record.written)
+            at, count = record.written % ring, rows.shape[0]
+            table.text[record.slot, at : at + count] = rows[: ring - at]
+            if count > ring - at:
+                table.text[record.slot, : count - ring + at] = rows[ring - at :]
+            record.written += count
+            table.written[record.slot] = record.written
         if record.closing and not record.closed:
-            table.closed[record.slot].fill_(True)
+            table.closed[record.slot] = True
             record.closed = True

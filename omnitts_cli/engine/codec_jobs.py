@@ -12,17 +12,13 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from omnitts_cli.devices.device import Fetch, Stream
 from omnitts_cli.engine.frame import Replay, StepContext, fitting
 from omnitts_cli.engine.slots import Record, State
-from omnitts_cli.kernels.ops import EIGHT
-from omnitts_cli.models.roles import precision_name
-from omnitts_cli.models.slot_decoder import slot_decoder
 
 LEAST_LEAD_S = 0.25
 """A player with less sound than this is served first."""
@@ -164,14 +160,14 @@ class SoundSteps:
     def __init__(self, context: StepContext, stream: Stream) -> None:
         self._context, self._stream = context, stream
         model, plan = context.model, context.plan
-        longest, halves = max(plan.chunks), model.precision == precision_name(EIGHT)
-        self._decoder = slot_decoder(model.codec, plan.slots + 1, longest, model.ops.codec, halves)
+        self._decoder = model.decoder(plan.slots + 1, max(plan.chunks))
+        self._ahead = context.indices(*range(max(plan.chunks)))
         self._workers = context.device.workers() if self._decoder.beside else None
         most = min(plan.slots, max(plan.sound_rows))
         self._row_sizes = (*(rows for rows in plan.sound_rows if rows < most), most)
         # by rows: slots, and the frame from which each is decoded [2, rows]
         self._inputs = {rows: context.indices([context.spare] * rows, [0] * rows) for rows in self._row_sizes}
-        self._out: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
+        self._out: dict[tuple[int, int], tuple[Any, Any]] = {}
         self._replays: dict[tuple[int, int], Replay] = {}
         if context.captures:
             sizes = [(frames, rows) for frames in plan.chunks for rows in self._row_sizes]
@@ -184,10 +180,10 @@ class SoundSteps:
         """The most slots in one codec call."""
         return max(self._row_sizes)
 
-    def _codes(self, frames: int, rows: int) -> tuple[Tensor, Tensor]:
+    def _codes(self, frames: int, rows: int) -> tuple[Any, Any]:
         """The codes to decode [rows, frames, G], and their slots. The padding of a chunk may hold the end code."""
         slots, starts = self._inputs[rows]
-        index = starts[:, None] + torch.arange(frames, device=slots.device)
+        index = starts[:, None] + self._ahead[:frames]
         codes = self._context.table.codes[slots[:, None], index]
         return codes.clamp(0, self._context.model.facts.codes - 1) if self._context.device.pads else codes, slots
 
@@ -211,7 +207,7 @@ class SoundSteps:
         with self._stream:
             inputs = self._context.indices([*slots, *[self._context.spare] * padding], [*starts, *[0] * padding])
             if (frames, rows) in self._replays:
-                self._inputs[rows].copy_(inputs, non_blocking=True)
+                self._inputs[rows][:] = inputs
                 self._replays[frames, rows]()
             else:
                 self._inputs[rows] = inputs

@@ -12,10 +12,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from queue import SimpleQueue
+from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from omnitts_cli.audio.chunk import Chunk, Clip, Stopped
 from omnitts_cli.devices.device import Device, Fetch
@@ -26,6 +25,7 @@ from omnitts_cli.engine.meter import AUDIBLE, RequestMeter
 from omnitts_cli.engine.slots import Plan, Record, SlotTable, State, Stop
 from omnitts_cli.engine.snapshot import RequestSnapshot, Snapshot
 from omnitts_cli.errors import InputError, ModelError, OmniError, UsageError
+from omnitts_cli.kernels.arrays import read, without_gradients
 from omnitts_cli.models.roles import SpeechModel, TooEarly, Turns
 from omnitts_cli.request import BULK, Failed, Request
 
@@ -48,16 +48,16 @@ STOPPED: dict[Stop, Stopped] = {Stop.END: "end", Stop.LIMIT: "limit", Stop.STALL
 class Engine:
     """Many requests on one device. `step` belongs to one thread; the other methods may be called from any."""
 
-    @torch.no_grad()
     def __init__(self, model: SpeechModel, device: Device, plan: Plan) -> None:
         self.model, self.device, self.plan = model, device, plan
-        table = SlotTable.empty(plan, model.facts, model.device, model.dtype)
-        cache = model.talker.cache(plan.slots + 1, plan.positions)
-        self._context = StepContext(model, device, plan, table, cache)
-        self._frame_stream = device.stream(urgent=True)
-        self._frames = FrameSteps(self._context, self._frame_stream)
-        self._codec = CodecJobs(self._context, self._frame_stream)
-        self._admission = Admission(self._context, self._frame_stream, PrefillSteps(self._context, self._frame_stream))
+        with without_gradients(model.device):
+            table = SlotTable.empty(plan, model.facts, model.device, model.dtype)
+            cache = model.cache(plan.slots + 1, plan.positions)
+            self._context = context = StepContext(model, device, plan, table, cache)
+            self._frame_stream = stream = device.stream(urgent=True)
+            self._frames = FrameSteps(context, stream)
+            self._codec = CodecJobs(context, stream)
+            self._admission = Admission(context, stream, PrefillSteps(context, stream))
         self._inbox: SimpleQueue[Callable[[], None]] = SimpleQueue()  # calls of other threads
         self._ids = itertools.count(1)
         self._records: dict[str, Record] = {}  # all that are not done, by id
@@ -150,12 +150,15 @@ class Engine:
 
     # ---- the loop, on one thread
 
-    @torch.no_grad()
     def step(self) -> list[News]:
         """One turn: every request that can gains a frame; returns the chunks and failures that have arrived.
 
         Sleeps only when nothing is in flight and every request waits for its caller.
         """
+        with without_gradients(self.model.device):
+            return self._turn()
+
+    def _turn(self) -> list[News]:
         if self._idle:
             self.sleeping = self._inbox.empty()
             call = self._inbox.get()
@@ -283,9 +286,9 @@ class Engine:
             spoken = record.tokens - 1  # the last row is the end
             record.limit = min(record.limit, max(runaway_limit(spoken), record.launched + 1))
             with self._frame_stream:
-                self._context.table.limit[record.slot].fill_(record.limit)
+                self._context.table.limit[record.slot] = record.limit
 
-    def _send_text(self, record: Record, rows: Tensor) -> None:
+    def _send_text(self, record: Record, rows: Any) -> None:
         record.tokens += rows.shape[0]
         if record.awaits_text and rows.shape[0]:
             self._admission.complete_prompt(record, rows[0])
@@ -480,14 +483,9 @@ class Engine:
             return
         if record.stop in (Stop.RUNNING, Stop.BROKEN):  # else its last frame has cleared `live`
             with self._frame_stream:
-                self._context.table.live[record.slot].fill_(False)
+                self._context.table.live[record.slot] = False
                 self._context.cache.clear(record.slot)  # its latest frames may hold NaN
         self._admitted.remove(record)
         self._left.append(self.frames_launched)
         del self.admitted[record.id]
         self._free.append(record.slot)
-
-
-def read(tensor: Tensor) -> np.ndarray:
-    """The tensor on the host; NumPy has no bfloat16."""
-    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).cpu().numpy()

@@ -11,16 +11,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum, IntEnum
 from itertools import pairwise
-from typing import Any
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from omnitts_cli.engine.meter import RequestMeter
-from omnitts_cli.kernels import plain_frame
-from omnitts_cli.models.roles import LEAST_FRAMES, Draft, Facts, LiveIds, LiveText, Prompt, Turns
-from omnitts_cli.models.sampling import Controls
+from omnitts_cli.kernels import ops
+from omnitts_cli.kernels.arrays import zeros
+from omnitts_cli.models.roles import LEAST_FRAMES, Controls, Draft, Facts, LiveIds, LiveText, Prompt, Turns
 from omnitts_cli.request import BULK, Request
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 CUDA_BUCKETS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 64, 96, 128, 160, 192, 224)
 SOUND_ROWS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64)
@@ -116,11 +116,11 @@ class Plan:
 class Stop(IntEnum):
     """Why a request stopped, as the device reports it."""
 
-    RUNNING = plain_frame.RUNNING
-    END = plain_frame.END
-    LIMIT = plain_frame.LIMIT
-    STALL = plain_frame.STALL
-    BROKEN = plain_frame.BROKEN
+    RUNNING = ops.RUNNING
+    END = ops.END
+    LIMIT = ops.LIMIT
+    STALL = ops.STALL
+    BROKEN = ops.BROKEN
 
 
 WHOLE = ("position", "made", "stop", "limit", "reference", "last", "repeats", "written")
@@ -164,38 +164,36 @@ class SlotTable:
         return self.report[1]
 
     @staticmethod
-    def empty(plan: Plan, facts: Facts, device: torch.device, dtype: torch.dtype) -> SlotTable:
-        """A table in which no slot is live."""
+    def empty(plan: Plan, facts: Facts, device: Any, dtype: Any) -> SlotTable:
+        """A table in which no slot is live. Without a `device`, its arrays are those of NumPy."""
         rows = plan.slots + 1
 
-        def zeros(*shape: int, dtype: torch.dtype = dtype) -> Tensor:
-            return torch.zeros(shape, dtype=dtype, device=device)
+        def of(*shape: int, kind: Any = dtype) -> Tensor:
+            return zeros(shape, kind, device)
 
-        wholes, flags = zeros(len(WHOLE), rows, dtype=torch.int64), zeros(len(FLAGS), rows, dtype=torch.bool)
-        reals = zeros(len(REAL), rows, dtype=torch.float32)
+        wholes, flags = of(len(WHOLE), rows, kind="int64"), of(len(FLAGS), rows, kind="bool")
+        reals = of(len(REAL), rows, kind="float32")
         columns = dict(zip((*WHOLE, *FLAGS, *REAL), (*wholes, *flags, *reals), strict=True))
-        columns["penalty"].fill_(1.0)
+        columns["penalty"][:] = 1.0
         controls = Controls(**{f.name: columns.pop(f.name) for f in fields(Controls)})
         del columns["made"], columns["stop"]  # `report` has both
         return SlotTable(
             wholes=wholes,
             flags=flags,
             reals=reals,
-            row=zeros(rows, facts.hidden),
+            row=of(rows, facts.hidden),
             report=wholes[WHOLE.index("made") :][:2],
-            codes=zeros(rows, plan.frames, facts.groups, dtype=torch.int64),
-            seen=zeros(rows, facts.codes, dtype=torch.bool),
-            text=zeros(rows, plan.text_rows, facts.hidden),
-            pad=zeros(rows, facts.hidden),
+            codes=of(rows, plan.frames, facts.groups, kind="int64"),
+            seen=of(rows, facts.codes, kind="bool"),
+            text=of(rows, plan.text_rows, facts.hidden),
+            pad=of(rows, facts.hidden),
             controls=controls,
             **columns,
         )
 
     def write(self, slots: Tensor, wholes: Tensor, flags: Tensor, reals: Tensor) -> None:
         """Set all scalar columns of `slots` [N]: [WHOLE, N], [FLAGS, N], [REAL, N]."""
-        self.wholes.index_copy_(1, slots, wholes)
-        self.flags.index_copy_(1, slots, flags)
-        self.reals.index_copy_(1, slots, reals)
+        self.wholes[:, slots], self.flags[:, slots], self.reals[:, slots] = wholes, flags, reals
 
 
 class State(Enum):

@@ -19,6 +19,7 @@ from omnitts_cli import files
 from omnitts_cli.audio.encode import SoundFormat, choose_format
 from omnitts_cli.audio.outlet import make_folder
 from omnitts_cli.devices.fingerprint import fingerprint
+from omnitts_cli.devices.system import physical_cores
 from omnitts_cli.errors import DeviceError, InputError, Notice, OutputError, UsageError
 from omnitts_cli.fleet import disk
 from omnitts_cli.fleet.content import Keys, model_mask
@@ -483,8 +484,6 @@ class BatchJob:
     def _verifier(self, closing: ExitStack) -> Verifier | None:
         if self.checks.verify == "none":
             return None
-        from omnitts_cli.devices.system import physical_cores
-
         cores = max(1, physical_cores() // 2)  # the others are the engine's
         workers = max(1, cores // THREADS_EACH)
         model = self.checks.asr_model

@@ -1,19 +1,27 @@
 """Ops and CodecOps: the operations that layers call, as typed tables. Devices provide the tables. The plain versions in
 `kernels/plain*.py` define what each operation computes; every faster version is tested against them. Letters in shape
 comments: B rows, P positions, H hidden width, D width of a head, V codes, G code groups, T frames, C channels, E
-experts.
+experts. Does not import torch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from omnitts_cli.kernels.tracks import Tracks
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+else:
+    Tensor = Any
+
+RUNNING, END, LIMIT, STALL, BROKEN = range(5)
+"""Why a slot has stopped."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +198,7 @@ class FinishFrame(Protocol):
 
 class FusedStack(Protocol):
     most_rows: int  # rows per slot in one call; with more, as in a long prompt, layer by layer is as fast
-    numbers: torch.dtype | None  # of keys and values; None: that of the weights
+    numbers: str | None  # type of keys and values; None: that of the weights
 
     def __call__(
         self,
@@ -203,7 +211,7 @@ class FusedStack(Protocol):
         values: Tensor,
         /,
     ) -> Tensor:
-        """All layers and the final norm: [B, P, H]."""
+        """All layers and the final norm: [B, P, H], as a tensor or an array of NumPy."""
         ...
 
 
@@ -297,8 +305,13 @@ class FrameParts:
     stall: int
 
 
-EIGHT = torch.uint8
+EIGHT = "uint8"
 """The type of a matrix in 8 bits: its bytes, in the layout of the device."""
+
+
+def type_name(dtype: object) -> str:
+    """The name of a type of numbers, of PyTorch or of NumPy: "float32"."""
+    return str(dtype).removeprefix("torch.")
 
 
 class TextParts(NamedTuple):
@@ -317,8 +330,8 @@ class EightBits:
     size_bytes: Callable[[int, int, bool], int]  # outputs, inputs, paired -> bytes of a matrix
     # weight [outputs, inputs] float32, its bytes (written), paired: gate over up, whose blocks take turns. A ValueError
     # says why a weight cannot be used
-    make: Callable[[Tensor, Tensor, bool], None]
-    sum_of: Callable[[Tensor], str]  # bytes, a multiple of 64 -> digits that change if a byte does
+    make: Callable[[np.ndarray, np.ndarray, bool], None]
+    sum_of: Callable[[np.ndarray], str]  # bytes, a multiple of 64 -> digits that change if a byte does
     # requests that are best made together: while someone listens, and for a file
     together: tuple[int, int]
 

@@ -11,10 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from omnitts_cli.kernels.ops import CodeTables, Columns
-
-RUNNING, END, LIMIT, STALL, BROKEN = range(5)
-"""Why a slot has stopped."""
+from omnitts_cli.kernels.ops import BROKEN, END, LIMIT, RUNNING, STALL, CodeTables, Columns
 
 
 def begin(table: Columns, slots: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:

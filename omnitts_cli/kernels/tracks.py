@@ -8,9 +8,11 @@ The histories of all tracks, concatenated in the same order, are a stream's conv
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 BLOCK = 1024
 """Elements copied by one program of a kernel."""
@@ -30,11 +32,13 @@ class Tracks:
     """All of them, in the order of the layers."""
 
     parts: tuple[Track, ...]
-    table: Tensor  # [blocks, 5] int64: past before, rate before, past, rate (all times channels), first number
+    table: Tensor | None  # [blocks, 5] int64: past before, rate before, past, rate (all times channels), first number
 
     @staticmethod
     def of(parts: list[Track], device: torch.device) -> Tracks:
         """The tracks, with the table that a kernel copies by."""
+        import torch
+
         blocks, before_past, before_rate = [], 0, 0
         for part in parts:
             past, rate = part.past * part.channels, part.rate * part.channels

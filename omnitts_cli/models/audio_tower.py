@@ -17,7 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from omnitts_cli.errors import InputError
-from omnitts_cli.models.speaker import MelShape, mel_filters
+from omnitts_cli.models.shapes import MelShape
+from omnitts_cli.models.speaker import mel_filters
 
 RATE = 16_000
 WINDOW, HOP = 400, 160

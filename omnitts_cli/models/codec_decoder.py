@@ -12,10 +12,8 @@ as at the start of any stream. To keep shapes fixed, a step always returns T * s
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -29,47 +27,15 @@ from omnitts_cli.models.codec_layers import (
     ResidualUnit,
     Snake,
     SplitQuantiser,
-    TransformerShape,
     WindowedTransformer,
     spread,
 )
+from omnitts_cli.models.parameters import random
 from omnitts_cli.models.roles import CodecState
-from omnitts_cli.models.sources import random
+from omnitts_cli.models.shapes import Code2WavShape, DecoderShape, UpsamplingShape
 
 Apply = Callable[[str, nn.Module, Tensor], Tensor]
 """(name, layer, x) -> the layer's output. The layer's history is read from and written to the stream's state."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class UpsamplingShape:
-    """Sizes of a decoder from the transformer on; a child adds `latent`, the width of the stretches."""
-
-    groups: int  # G
-    codes: int  # per group
-    width: int  # of the first rise; each rise halves it
-    transformer: TransformerShape
-    window: int  # frames that each frame attends to, itself included
-    stretches: tuple[int, ...]  # rates
-    rises: tuple[int, ...]  # rates
-    dilations: tuple[int, ...] = (1, 3, 9)
-    kernel: int = 7
-    expansion: int = 4
-    norm_eps: float = 1e-6
-
-    @property
-    def samples_per_frame(self) -> int:
-        """The product of all rates."""
-        return math.prod(self.stretches) * math.prod(self.rises)
-
-    @property
-    def cuts(self) -> tuple[int, ...]:
-        """Samples cut at the beginning after each rise."""
-        return (0,) * len(self.rises)
-
-    @property
-    def missing_samples(self) -> int:
-        """Samples to drop from the start of each stream."""
-        return self.cuts[-1]
 
 
 class Stretch(nn.Module):
@@ -203,16 +169,6 @@ class UpsamplingDecoder(nn.Module, ABC):
         return apply("closing", self.closing, self.snake(x), self.shape.missing_samples)[:, 0].float(), after
 
 
-@dataclass(frozen=True, kw_only=True)
-class DecoderShape(UpsamplingShape):
-    """Sizes of the decoder. Widths: book -> quantised -> latent -> width, halved by each rise -> sound."""
-
-    book_width: int
-    quantised: int
-    latent: int
-    opening_kernel: int = 3
-
-
 class CodecDecoder(UpsamplingDecoder):
     """The codec of Qwen3-TTS."""
 
@@ -253,24 +209,6 @@ def decode_in_pieces(codec: CodecDecoder, codes: Tensor, frames: int = 300, cont
         piece = codec(codes[:, start - before : start + frames])
         pieces.append(piece[:, before * codec.shape.samples_per_frame :])
     return torch.cat(pieces, 1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Code2WavShape(UpsamplingShape):
-    """Sizes. Widths: the transformer's -> width, halved by each rise -> sound."""
-
-    @property
-    def latent(self) -> int:
-        """The transformer's own width."""
-        return self.transformer.hidden
-
-    @property
-    def cuts(self) -> tuple[int, ...]:
-        """Samples cut at the beginning after each rise: those cut before, upsampled, and `rate` more."""
-        lost = [0]
-        for rate in self.rises:
-            lost.append(lost[-1] * rate + rate)
-        return tuple(lost[1:])
 
 
 class Code2Wav(UpsamplingDecoder):

@@ -7,14 +7,14 @@ of another has different values in its last frame.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from omnitts_cli.models.codec_layers import Attention, SplitQuantiser, TransformerShape
+from omnitts_cli.models.codec_layers import Attention, SplitQuantiser
 from omnitts_cli.models.layers import angles
+from omnitts_cli.models.shapes import EncoderShape, TransformerShape
 
 
 class ClipConv(nn.Module):
@@ -82,29 +82,6 @@ class ClipTransformer(nn.Module):
         for layer in self.layers:
             x = layer(x, turn)
         return x
-
-
-@dataclass(frozen=True)
-class EncoderShape:
-    """Sizes of the encoder. Widths: sound -> filters, doubled by each fall -> the transformer's width."""
-
-    groups: int  # G; books beyond it are not kept
-    codes: int  # per group
-    book_width: int
-    filters: int
-    falls: tuple[int, ...]  # downsampling rates, in order
-    transformer: TransformerShape
-    last_fall: int = 2  # after the transformer
-    dilations: tuple[int, ...] = (1,)  # of the residual units before each fall
-    kernel: int = 7
-    unit_kernel: int = 3
-    closing_kernel: int = 3
-    squeeze: int = 2  # factor by which a residual unit is narrower inside
-
-    @property
-    def samples_per_frame(self) -> int:
-        """The product of all rates."""
-        return math.prod(self.falls) * self.last_fall
 
 
 class EncoderUnit(nn.Module):

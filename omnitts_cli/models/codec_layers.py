@@ -8,15 +8,14 @@ length).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from omnitts_cli.kernels import plain
 from omnitts_cli.models.layers import angles
-from omnitts_cli.models.sources import random
+from omnitts_cli.models.parameters import random
+from omnitts_cli.models.shapes import TransformerShape
 
 FEW = 64
 """Columns up to which a convolution is computed as one matrix product: library kernels first rearrange the weights,
@@ -156,20 +155,6 @@ class ConvNeXt(nn.Module):
         y, past = self.depthwise(x, past)
         mixed = self.down(F.gelu(self.up(self.norm(y.transpose(1, 2)))))  # [B, T, C]
         return x + (self.scale * mixed).transpose(1, 2), past
-
-
-@dataclass(frozen=True)
-class TransformerShape:
-    """Sizes of either transformer. `inner` is the width inside the MLP."""
-
-    hidden: int
-    inner: int
-    layers: int
-    heads: int
-    head_dim: int
-    eps: float = 1e-5
-    rope_theta: float = 10_000.0
-    scale: float = 0.01  # of what each branch adds, in a new network
 
 
 class Attention(nn.Module):

@@ -6,26 +6,14 @@ of equal experts, some routed and some always used.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import ExpertBlock, Ops
-from omnitts_cli.models.sources import random
-
-
-@dataclass(frozen=True)
-class ExpertShape:
-    """Sizes of one block of experts."""
-
-    count: int  # E
-    chosen: int  # K
-    inner: int  # I
-    shared: int  # width inside the shared expert; 0: there is none
-    renormalised: bool = True  # the chosen ones' weights add up to one
+from omnitts_cli.models.parameters import random
+from omnitts_cli.models.shapes import ExpertShape
 
 
 class Experts(nn.Module):

@@ -18,8 +18,10 @@ from torch import Tensor, nn
 
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import FusedStack, LayerWeights, Normed, Ops
-from omnitts_cli.models.experts import Experts, ExpertShape
-from omnitts_cli.models.sources import random
+from omnitts_cli.models.experts import Experts
+from omnitts_cli.models.parameters import random
+from omnitts_cli.models.rotation import same_angles
+from omnitts_cli.models.shapes import StackShape
 
 
 def angles(positions: Tensor, head_dim: int, theta: float) -> tuple[Tensor, Tensor]:
@@ -27,37 +29,6 @@ def angles(positions: Tensor, head_dim: int, theta: float) -> tuple[Tensor, Tens
     exponents = torch.arange(0, head_dim, 2, device=positions.device, dtype=torch.float32) / head_dim
     turned = positions[..., None].float() * theta**-exponents
     return turned.cos(), turned.sin()
-
-
-HALF_PI = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21)
-"""Three numbers whose sum is pi / 2. The first has 33 bits, so that a product with a small integer is exact."""
-SINE = (1.58969099521155010221e-10, -2.50507602534068634195e-08, 2.75573137070700676789e-06)
-SINE += (-1.98412698298579493134e-04, 8.33333333332248946124e-03, -1.66666666666666324348e-01)
-COSINE = (-1.13596475577881948265e-11, 2.08757232129817482790e-09, -2.75573143513906633035e-07)
-COSINE += (2.48015872894767294178e-05, -1.38888888888741095749e-03, 4.16666666666666019037e-02)
-"""Coefficients of polynomials in x squared, for x up to pi / 4."""
-
-
-def same_angles(positions: Tensor, head_dim: int, theta: float) -> tuple[Tensor, Tensor]:
-    """`angles` with the same bits on every processor: only sums and products of float64, one by one, then rounded.
-
-    Positions [N] below 100,000.
-    """
-    rates = np.array([theta ** (-2 * i / head_dim) for i in range(head_dim // 2)]).astype(np.float32)
-    angle = (positions.numpy().astype(np.float32)[:, None] * rates).astype(np.float64)
-    quarter = np.rint(angle * (2 / math.pi))
-    for part in HALF_PI:
-        angle -= quarter * part
-    square = angle * angle
-    sine, cosine = (np.zeros_like(square), np.zeros_like(square))
-    for factor, other in zip(SINE, COSINE, strict=True):
-        sine, cosine = sine * square + factor, cosine * square + other
-    sine, cosine = angle + angle * square * sine, 1 - square / 2 + square * square * cosine
-    turn = quarter.astype(np.int64) % 4
-    found = [np.where(turn % 2, *pair) for pair in ((sine, cosine), (cosine, sine))]
-    signs = np.where((turn == 1) | (turn == 2), -1, 1), np.where(turn >= 2, -1, 1)
-    cos, sin = (torch.from_numpy((one * sign).astype(np.float32)) for one, sign in zip(found, signs, strict=True))
-    return cos, sin
 
 
 def zeros(shape: tuple[int, ...], *, device: torch.device | str, dtype: torch.dtype) -> Tensor:
@@ -129,21 +100,6 @@ class KVCache:
         """Zero a slot. Only needed after NaN: a masked NaN still spreads through sums."""
         self.keys[:, slot].zero_()
         self.values[:, slot].zero_()
-
-
-@dataclass(frozen=True)
-class StackShape:
-    """Sizes of a decoder stack. `inner` is the width inside the MLP; 0 where experts stand in its place."""
-
-    hidden: int
-    inner: int
-    layers: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    eps: float
-    rope_theta: float
-    experts: ExpertShape | None = None
 
 
 @dataclass(frozen=True)
@@ -231,7 +187,8 @@ class Stack(nn.Module):
     ) -> Normed:
         """As `cached`, but from rows with the first layer's norm, without the final norm."""
         if self.fused is not None and positions.shape[1] <= self.fused.most_rows:
-            value = self.fused(rows.rows, positions, slots, cache.cos, cache.sin, cache.keys, cache.values)
+            made = self.fused(rows.rows, positions, slots, cache.cos, cache.sin, cache.keys, cache.values)
+            value = torch.as_tensor(made)  # the compiled library returns arrays of NumPy
             return Normed(value, self.norm, self.shape.eps, value)
 
         return self._run(rows, self.attention(positions, slots, cache, width), tap)
@@ -280,7 +237,7 @@ class Stack(nn.Module):
         """An empty cache for this stack. `dtype`: of keys and values, unless the fused stack has its own."""
         at = self.shape
         if self.fused is not None and self.fused.numbers is not None:
-            dtype = self.fused.numbers
+            dtype = getattr(torch, self.fused.numbers)
         sizes = at.layers, slots, capacity, at.kv_heads, at.head_dim
         turns = turns or self.turns(capacity, device)
         return KVCache.empty(*sizes, at.rope_theta, device, dtype, turns, cleared)
@@ -289,8 +246,11 @@ class Stack(nn.Module):
         """Cosine and sine of every position. A stack with numbers of its own has weights in 8 bits, whose results are
         the same on every processor."""
         steady = self.fused is not None and self.fused.numbers is not None
-        of = same_angles if steady else angles
-        return of(torch.arange(capacity, device=device), self.shape.head_dim, self.shape.rope_theta)
+        at = self.shape
+        if steady:
+            cos, sin = same_angles(np.arange(capacity), at.head_dim, at.rope_theta)
+            return torch.from_numpy(cos), torch.from_numpy(sin)
+        return angles(torch.arange(capacity, device=device), at.head_dim, at.rope_theta)
 
     def _run(
         self, x: Normed, attend: Callable[[int, Tensor], Tensor], tap: Tap | None = None, fills: bool = False

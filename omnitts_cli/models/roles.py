@@ -1,5 +1,5 @@
 """The interface between families and the engine: Facts, Draft, Prompt, the roles, SpeechModel. A family implements the
-roles; the engine does not know which family it was. Nothing here imports a family, the engine or a device.
+roles; the engine does not know which family it was. Nothing here imports a family, the engine, a device or torch.
 
 Letters in shape comments: B rows, G code groups, T frames, P prompt rows, N text rows, H hidden
 width of the talker, V codes.
@@ -7,21 +7,25 @@ width of the talker, V codes.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from hashlib import blake2b
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
 from omnitts_cli.errors import InputError
-from omnitts_cli.kernels import plain
-from omnitts_cli.kernels.ops import EIGHT, Normed, Ops
-from omnitts_cli.models.layers import KVCache
+from omnitts_cli.kernels.arrays import zeros
+from omnitts_cli.kernels.ops import EIGHT, Columns, Normed, Ops, type_name
 from omnitts_cli.request import Request, Sampling
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+else:
+    Tensor = Any
 
 LEAST_FRAMES = 2
 """The official generator of Qwen3-TTS cannot end before this many frames."""
@@ -187,18 +191,44 @@ class Cloner(Protocol):
         ...
 
 
+class KeyValues(Protocol):
+    """Keys and values of all slots, and the rotation of every position."""
+
+    keys: Tensor  # [layers, slots, kv_heads, capacity, head_dim]
+    values: Tensor  # the same
+    cos: Tensor  # [capacity, head_dim / 2] float32
+    sin: Tensor
+
+    @property
+    def capacity(self) -> int:
+        """Positions per slot."""
+        ...
+
+    def copy_prefix(self, source: KeyValues, rows: int, slots: Tensor) -> None:
+        """Copy the first `rows` positions of `source` (one slot) into each of `slots` [N]."""
+        ...
+
+    def take_prefix(self, source: KeyValues, rows: int, slot: int) -> None:
+        """The reverse: copy the first `rows` positions of a slot of `source` into this cache of one slot."""
+        ...
+
+    def clear(self, slot: int) -> None:
+        """Zero a slot. Only needed after NaN: a masked NaN still spreads through sums."""
+        ...
+
+
 class Talker(Protocol):
     """Input rows -> a hidden state per frame and the logits of group 0."""
 
-    def cache(self, slots: int, capacity: int) -> KVCache:
+    def cache(self, slots: int, capacity: int) -> KeyValues:
         """An empty cache."""
         ...
 
-    def prefill(self, rows: Tensor, start: Tensor, slots: Tensor, cache: KVCache, width: int) -> None:
+    def prefill(self, rows: Tensor, start: Tensor, slots: Tensor, cache: KeyValues, width: int) -> None:
         """Rows [B, P, H] at positions start [B] + 0..P-1 of `slots` [B] into the cache."""
         ...
 
-    def step(self, row: Tensor, positions: Tensor, slots: Tensor, cache: KVCache, width: int) -> Tensor:
+    def step(self, row: Tensor, positions: Tensor, slots: Tensor, cache: KeyValues, width: int) -> Tensor:
         """One row each [B, H] at `positions` [B] of `slots` [B]: hidden states [B, H]."""
         ...
 
@@ -266,25 +296,47 @@ class Codec(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Controls:
+    """Per-row settings, each [B] (in a slot table: [slots])."""
+
+    seed: Tensor  # int64
+    temperature: Tensor  # float32; 0: the likeliest
+    top_k: Tensor  # int64; 0: all
+    top_p: Tensor  # float32
+    penalty: Tensor  # float32; of group 0
+    predictor_temperature: Tensor
+    predictor_top_k: Tensor
+    predictor_top_p: Tensor
+    ignore_end: Tensor  # bool; the end code is never chosen
+
+    def rows(self, slots: Tensor, ops: Ops) -> Controls:
+        """The settings of some slots: every column indexed by `slots` [B]."""
+        return Controls(*ops.pick([getattr(self, f.name) for f in fields(self)], slots))
+
+    @staticmethod
+    def empty(slots: int, device: torch.device | str | None) -> Controls:
+        """Columns for `slots` slots, greedy until they are written."""
+        kinds = {"seed": "int64", "top_k": "int64", "predictor_top_k": "int64", "ignore_end": "bool"}
+        columns = {f.name: zeros((slots,), kinds.get(f.name, "float32"), device) for f in fields(Controls)}
+        columns["penalty"] += 1
+        return Controls(**columns)
+
+
 @dataclass
-class SpeechModel:
-    """A loaded model, one object for each role. `speakers` maps each named voice to one line about it."""
+class SpeechModel(ABC):
+    """A loaded model: what the engine asks of it. `speakers` maps each named voice to one line about it."""
 
     name: str
     facts: Facts
-    talker: nn.Module
-    predictor: nn.Module
-    embedder: nn.Module
-    codec: nn.Module
     prompter: Prompter
     cloner: Cloner | None
     sampling: Sampling  # the model's own values, none of them None
     kinds: frozenset[str]  # of "named", "cloned", "designed"
     speakers: dict[str, str]
     languages: tuple[str, ...]
-    device: torch.device
-    dtype: torch.dtype
-    ops: Ops = plain.OPS
+    device: torch.device | None  # of its arrays; None: those of NumPy
+    dtype: Any  # of its rows
     sha256: str | None = None
     longest_piece: int | None = None  # letters of a text that it speaks well in one request
     plain_letters: bool = False  # it reads English letters and ,.!?'- only
@@ -293,12 +345,50 @@ class SpeechModel:
     adapter: str | None = None  # the sum of the adapter that was merged into the weights
 
     @property
+    @abstractmethod
     def precision(self) -> str:
         """Of the matrices of talker and predictor: "float32", "q8" ..."""
-        head = getattr(self.talker, "head", None)
-        return precision_name(self.dtype if head is None else head.dtype)
+
+    @property
+    @abstractmethod
+    def together(self) -> tuple[int, int] | None:
+        """Requests that are best made together on a CPU: while someone listens, and for a file. None: the usual."""
+
+    @property
+    @abstractmethod
+    def stream_bytes(self) -> int:
+        """What the codec keeps of one stream."""
+
+    @abstractmethod
+    def cache(self, slots: int, capacity: int) -> KeyValues:
+        """Empty keys and values of the talker."""
+
+    @abstractmethod
+    def prefill(self, rows: Tensor, start: Tensor, slots: Tensor, cache: KeyValues, width: int) -> None:
+        """Rows [B, P, H] at positions start [B] + 0..P-1 of `slots` [B] into the cache."""
+
+    @abstractmethod
+    def frames(self, table: Columns, cache: KeyValues, stall: int) -> Callable[[Tensor, int], None]:
+        """What advances slots [B] by one frame, in place; its second argument bounds every position of the call."""
+
+    @abstractmethod
+    def decoder(self, slots: int, longest: int) -> SlotDecoder:
+        """The codec, for so many slots and chunks of up to `longest` frames."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise an error if an earlier frame went wrong. Does not wait for the device."""
+
+    def call_bytes(self, frames: int, rows: int) -> int:
+        """Estimates the device memory of one call of the codec."""
+        return 0
+
+    @abstractmethod
+    def opened(self) -> None:
+        """The engine is built: what only building it needed is no longer used."""
 
 
-def precision_name(dtype: torch.dtype) -> str:
+def precision_name(dtype: object) -> str:
     """A precision as users read it."""
-    return "q8" if dtype == EIGHT else str(dtype).removeprefix("torch.")
+    name = type_name(dtype)
+    return "q8" if name == EIGHT else name

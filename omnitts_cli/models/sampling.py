@@ -5,46 +5,12 @@ Settings are tensors with one entry per row, so requests with different settings
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Normed, Ops
-from omnitts_cli.models.roles import Facts
-
-
-@dataclass(frozen=True)
-class Controls:
-    """Per-row settings, each [B] (in a slot table: [slots])."""
-
-    seed: Tensor  # int64
-    temperature: Tensor  # float32; 0: the likeliest
-    top_k: Tensor  # int64; 0: all
-    top_p: Tensor  # float32
-    penalty: Tensor  # float32; of group 0
-    predictor_temperature: Tensor
-    predictor_top_k: Tensor
-    predictor_top_p: Tensor
-    ignore_end: Tensor  # bool; the end code is never chosen
-
-    def rows(self, slots: Tensor, ops: Ops = plain.OPS) -> Controls:
-        """The settings of some slots: every column indexed by `slots` [B]."""
-        return Controls(*ops.pick([getattr(self, f.name) for f in fields(self)], slots))
-
-    @staticmethod
-    def empty(slots: int, device: torch.device | str) -> Controls:
-        """Columns for `slots` slots, greedy until they are written."""
-        whole = {"seed", "top_k", "predictor_top_k"}
-        columns = {
-            f.name: torch.zeros(slots, device=device, dtype=torch.int64 if f.name in whole else torch.float32)
-            for f in fields(Controls)
-        }
-        columns["ignore_end"] = columns["ignore_end"].bool()
-        columns["penalty"] += 1
-        return Controls(**columns)
+from omnitts_cli.models.roles import Controls, Facts
 
 
 def first_scores(

@@ -1,27 +1,32 @@
 """SlotDecoder: the codec for many streams, each with its state in a slot: the next codes of some slots -> their sound.
 There are two kinds. One calls the codec's own `step` on the state of the slots. The other runs an UpsamplingDecoder
-with a table of operations and time as the middle axis. It rearranges the weights once: norms and scales are folded in,
-and consecutive linear layers become one.
+with a table of operations and time as the middle axis, and the weights as `codec_layout.py` rearranges them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
-from functools import partial
-from itertools import accumulate
-from math import prod
-from operator import mul
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from omnitts_cli.kernels.ops import CodecOps, DecoderParts, FusedDecoder, Product
-from omnitts_cli.kernels.tracks import Track, Tracks
-from omnitts_cli.models.codec_decoder import CodecDecoder, Rise, Stretch, UpsamplingDecoder
-from omnitts_cli.models.codec_layers import Snake, WindowedLayer, WindowedTransformer
+from omnitts_cli.kernels.ops import CodecOps, FusedDecoder, Product
+from omnitts_cli.kernels.tracks import Tracks
+from omnitts_cli.models.codec_decoder import CodecDecoder, UpsamplingDecoder
+from omnitts_cli.models.codec_layout import (
+    CodecLayout,
+    RiseProducts,
+    StretchProducts,
+    decoder_parts,
+    host_product,
+    rotations,
+    tracks_of,
+)
 from omnitts_cli.models.roles import Codec, SlotDecoder
+from omnitts_cli.models.shapes import UpsamplingShape
 
 COUNTS = 16384
 """Semaphores for kernels that split one product; a product of more tiles fills the device without being split."""
@@ -42,7 +47,7 @@ def call_bytes(codec: Codec, frames: int, rows: int) -> int:
     """Estimates the device memory of one call: the inputs of all layers, and the widest ones in float32."""
     if not isinstance(codec, UpsamplingDecoder):
         return 0
-    tracks = _tracks(codec)
+    tracks = tracks_of(codec.shape)
     widest = max(track.rate * track.channels for track in tracks)
     return rows * (
         2 * sum((track.past + track.rate * frames) * track.channels for track in tracks) + 8 * widest * frames
@@ -87,45 +92,28 @@ class FusedSlotDecoder:
         self._groups, self._cuts = decoder.shape.groups, decoder.shape.cuts
         layout = _layout_of(decoder, ops.operand)
         device = layout.closing.device
-        self._tracks = Tracks.of(_tracks(decoder), device)
+        self._tracks = Tracks.of(tracks_of(decoder.shape), device)
         self._history = torch.zeros(slots, self._tracks.kept, dtype=ops.operand, device=device)
         self._frames = torch.zeros(slots, dtype=torch.int64, device=device)
         rings = (at.layers, slots, at.heads, window - 1 + longest, at.head_dim)
         self._keys = torch.zeros(rings, dtype=ops.operand, device=device)
         self._values = torch.zeros(rings, dtype=ops.operand, device=device)
-        exponents = torch.arange(0, at.head_dim, 2, device=device, dtype=torch.float32) / at.head_dim
-        self._rates = at.rope_theta**-exponents
+        self._rates = torch.from_numpy(rotations(decoder.shape)).to(device)
         with torch.no_grad():
-            self._fused = self._fuse(layout, halves, sum(4 * weight.numel() for weight in decoder.parameters()))
+            self._fused = self._fuse(
+                decoder.shape, layout, halves, sum(4 * weight.numel() for weight in decoder.parameters())
+            )
         self.in_c = self._fused is not None
         self.beside = self._fused is not None and self._fused.threads == 1
         if self._fused is None:  # otherwise it has the weights in a layout of its own
             self._layout = _counting(layout.whole(), torch.zeros(COUNTS, dtype=torch.int32, device=device))
 
-    def _fuse(self, layout: _Layout, halves: bool, size_bytes: int) -> FusedDecoder | None:
+    def _fuse(self, shape: UpsamplingShape, layout: CodecLayout, halves: bool, size_bytes: int) -> FusedDecoder | None:
         """`decode` as one operation, where the device has one for such a decoder."""
         if self._ops.fuse_decoder is None or layout.opening is None or any(self._cuts):
             return None
-        parts = DecoderParts(
-            books=layout.opening.books,
-            opening=layout.opening.product,
-            layers=layout.layers,
-            leaving=layout.leaving,
-            stretches=layout.stretches,
-            widen=layout.widen,
-            rises=layout.rises,
-            closing=layout.closing,
-            closing_bias=layout.closing_bias,
-            tracks=self._tracks,
-            rates=self._rates,
-            window=self._window,
-            samples=self._samples,
-            history=self._history,
-            frames=self._frames,
-            keys=self._keys,
-            values=self._values,
-            size_bytes=size_bytes,
-        )
+        state = {"history": self._history, "frames": self._frames, "keys": self._keys, "values": self._values}
+        parts = decoder_parts(layout, shape, self._tracks, lambda rates: self._rates, size_bytes, **state)
         return self._ops.fuse_decoder(parts, halves)
 
     def prepare(self, sizes: Sequence[tuple[int, int]]) -> None:
@@ -146,7 +134,7 @@ class FusedSlotDecoder:
     def decode(self, codes: Tensor, slots: Tensor) -> Tensor:
         """The next codes [B, T, G] of slots [B] -> sound [B, T * samples_per_frame], float32."""
         if self._fused is not None:
-            return self._fused(codes, slots)
+            return torch.as_tensor(self._fused(codes, slots))
         ops, layout, (rows, length, _) = self._ops, self._layout, codes.shape
         if ops.one_by_one and rows * length > 1:
             frames = [one.split(1, 1) for one in codes.split(1)]
@@ -203,7 +191,7 @@ class FusedSlotDecoder:
             ops.product(hidden, layer.down, residual=x, before=x)
 
     def _stretch(
-        self, x: Tensor, stretch: _Stretch, track: Tensor, new: Tensor, tracks: Iterator[tuple[Tensor, Tensor]]
+        self, x: Tensor, stretch: StretchProducts, track: Tensor, new: Tensor, tracks: Iterator[tuple[Tensor, Tensor]]
     ) -> tuple[Tensor, Tensor, Tensor]:
         """x [B, columns, C] -> the input of the next layer, with its track and the new part of it."""
         ops = self._ops
@@ -231,8 +219,8 @@ class FusedSlotDecoder:
         return wide
 
     def _units(
-        self, rise: _Rise, following: Tensor, tracks: Iterator[tuple[Tensor, Tensor]], wide: Tensor, slots: Tensor,
-        cut: int,
+        self, rise: RiseProducts, following: Tensor, tracks: Iterator[tuple[Tensor, Tensor]], wide: Tensor,
+        slots: Tensor, cut: int,
     ) -> Tensor:  # fmt: skip
         """The residual units of a rise: the track after them."""
         ops = self._ops
@@ -245,7 +233,7 @@ class FusedSlotDecoder:
                 ops.zero_start(self._frames, slots, cut, new, wide if more else None)
         return following
 
-    def _close(self, track: Tensor, tracks: Sequence[Tensor], rise: _Rise, sound: Tensor) -> bool:
+    def _close(self, track: Tensor, tracks: Sequence[Tensor], rise: RiseProducts, sound: Tensor) -> bool:
         """The last rise, its units and the sound as one operation, if the device has one."""
         if self._ops.close is None or any(self._cuts):
             return False
@@ -257,138 +245,24 @@ def _wide(like: Tensor, columns: int, layer: Product) -> Tensor:
     return torch.empty(like.shape[0], columns, layer.weight.shape[0], device=like.device)
 
 
-def _tracks(decoder: UpsamplingDecoder) -> list[Track]:
-    """The input of every causal layer, in order."""
-    rate, tracks = 1, []
-    if isinstance(decoder, CodecDecoder):
-        tracks.append(Track(decoder.opening.past_shape[1], 1, 2 * decoder.quantiser.leading.books.shape[-1]))
-    for stretch in decoder.stretches:
-        rate *= stretch.rise.stride[0]
-        channels, past = stretch.past_shape
-        tracks.append(Track(past, rate, channels))
-    tracks.append(Track(decoder.widen.past_shape[1], rate, decoder.widen.past_shape[0]))
-    for rise in decoder.rises:
-        channels, past = rise.rise.past_shape
-        tracks.append(Track(past, rate, channels))
-        rate *= rise.rise.rate
-        tracks += [Track(unit.past_shape[1], rate, unit.past_shape[0]) for unit in rise.units]
-    channels, past = decoder.closing.past_shape
-    return [*tracks, Track(past, rate, channels)]
-
-
-@dataclass(frozen=True)
-class _Opening:
-    books: Tensor  # [G, V, W] float32
-    product: Product
-
-
-@dataclass(frozen=True)
-class _SlotLayer:
-    qkv: Product
-    out: Product
-    gate_up: Product
-    down: Product
-
-
-@dataclass(frozen=True)
-class _Stretch:
-    rise: Product
-    weight: Tensor  # [taps, C] float32, of the depthwise convolution
-    bias: Tensor
-    eps: float
-    up: Product
-    down: Product
-    last: bool  # the next layer reads a track
-
-
-@dataclass(frozen=True)
-class _Rise:
-    rise: Product
-    units: list[tuple[Product, Product]]
-
-
-@dataclass(frozen=True)
-class _Maker:
-    """Builds `Product`s in the dtype of the device."""
-
-    kind: torch.dtype
-
-    def __call__(self, weight: Tensor, bias: Tensor | None = None, **more: Any) -> Product:
-        bias = None if bias is None else bias.float()
-        return Product(weight.to(self.kind).contiguous(), bias, **more)
-
-    def conv(self, conv: nn.Conv1d, snake: Snake, columns: int = 0) -> Product:
-        """A convolution and the snake after it; `columns` as in `Product`."""
-        weight = conv.weight.transpose(1, 2).flatten(1)  # [outputs, taps * inputs]
-        (taps,), (dilation,) = conv.kernel_size, conv.dilation
-        return self.with_snake(weight, conv.bias, snake, taps=taps, dilation=dilation, columns=columns)
-
-    def with_snake(self, weight: Tensor, bias: Tensor, snake: Snake, copies: int = 1, **more: Any) -> Product:
-        """A product and the snake after it, with `copies` of the snake's factors side by side."""
-        scale, inverse = (factor.flatten().repeat(copies) for factor in snake.factors())
-        return self(weight, bias, activation="snake", scale=scale, inverse=inverse, **more)
-
-
-class _Lazily(Sequence[Any]):
-    """Layers that are rearranged when they are asked for: a device with a layout of its own needs one at a time."""
-
-    def __init__(self, make: Callable[..., Any], *columns: Sequence[Any]) -> None:
-        self._make, self._rows = make, list(zip(*columns, strict=True))
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __getitem__(self, index: Any) -> Any:
-        return self._make(*self._rows[index])
-
-
-@dataclass(frozen=True)
-class _Layout:
-    """The decoder's weights, rearranged as operands of products."""
-
-    opening: _Opening | None
-    layers: Sequence[_SlotLayer]
-    leaving: Product  # the transformer's output; with stretches, folded into the first one
-    stretches: Sequence[_Stretch]
-    widen: Product
-    rises: Sequence[_Rise]
-    closing: Tensor  # [taps, C] float32
-    closing_bias: Tensor
-
-    @staticmethod
-    @torch.no_grad()
-    def of(decoder: UpsamplingDecoder, make: _Maker) -> _Layout:
-        eps = decoder.shape.transformer.eps
-        leaving, bias = _leaving(decoder.transformer)
-        after = [rise.snake for rise in decoder.rises] + [decoder.snake]  # after widen and after each rise
-        count = len(decoder.stretches)
-        first = prod(stretch.rise.stride[0] for stretch in decoder.stretches)
-        rates = [*accumulate((rise.rise.rate for rise in decoder.rises), mul, initial=first)]  # columns of a frame
-        before = [None if i else (leaving, bias, eps) for i in range(count)]
-        last = [i + 1 == count for i in range(count)]
-        return _Layout(
-            opening=_opening(decoder, make) if isinstance(decoder, CodecDecoder) else None,
-            layers=_Lazily(partial(_layer, make), decoder.transformer.layers),
-            leaving=make(leaving, bias, eps=eps),
-            stretches=_Lazily(partial(_stretch, make), decoder.stretches, before, last),
-            widen=make.conv(decoder.widen.conv, after[0]),
-            rises=_Lazily(partial(_rise, make), decoder.rises, after[1:], rates[:-1]),
-            closing=decoder.closing.conv.weight[0].float().T.contiguous(),
-            closing_bias=decoder.closing.conv.bias.float(),
-        )
-
-    @torch.no_grad()
-    def whole(self) -> _Layout:
-        """With all layers rearranged."""
-        return replace(self, layers=[*self.layers], stretches=[*self.stretches], rises=[*self.rises])
-
-
-def _layout_of(decoder: UpsamplingDecoder, kind: torch.dtype) -> _Layout:
+def _layout_of(decoder: UpsamplingDecoder, kind: torch.dtype) -> CodecLayout:
     """The layout of a codec. On an accelerator, all of its slot decoders share the weights in it."""
     made = decoder.operands.get(kind)
     if made is None:
-        made = _Layout.of(decoder, _Maker(kind))
-        if made.closing.device.type != "cpu":
+        weights = dict(decoder.named_parameters())
+        device = next(iter(weights.values())).device
+
+        def place(array: np.ndarray) -> Tensor:
+            return torch.from_numpy(array).to(device)
+
+        def product(weight: np.ndarray, bias: np.ndarray | None = None, **more: Any) -> Product:
+            host = host_product(weight, bias, **more)
+            vectors = {name: getattr(host, name) for name in ("bias", "scale", "inverse")}
+            placed = {name: None if vector is None else place(vector) for name, vector in vectors.items()}
+            return replace(host, weight=place(host.weight).to(kind), **placed)
+
+        made = CodecLayout.of(decoder.shape, lambda name: weights[name].detach().float().cpu().numpy(), product, place)
+        if device.type != "cpu":
             made = decoder.operands[kind] = made.whole()
     return made
 
@@ -409,76 +283,3 @@ def keep_operands_only(codec: Codec) -> None:
     place."""
     if isinstance(codec, CodecDecoder) and codec.operands:
         codec.to("cpu")
-
-
-def _opening(decoder: CodecDecoder, make: _Maker) -> _Opening:
-    """codes -> entries -> latent -> opening -> hidden: everything after the entries is linear, so it is one product."""
-    quantiser, opening, into = decoder.quantiser, decoder.opening.conv, decoder.transformer.into
-    spread = torch.cat([quantiser.leading.out.weight, quantiser.residual.out.weight], 1).double()
-    weight = torch.einsum("hl,lqk,qe->hke", into.weight.double(), opening.weight.double(), spread)
-    bias = into.weight.double() @ opening.bias.double() + into.bias.double()
-    return _Opening(
-        torch.cat([quantiser.leading.books, quantiser.residual.books]).float(),
-        make(weight.flatten(1), bias, taps=opening.kernel_size[0], dilation=opening.dilation[0]),
-    )
-
-
-def _leaving(transformer: WindowedTransformer) -> tuple[Tensor, Tensor]:
-    """Weight and bias of the transformer's output layer, with the weight of the last norm folded in."""
-    norm = transformer.norm.double()
-    if isinstance(transformer.out, nn.Identity):
-        return norm.diag(), torch.zeros_like(norm)
-    return transformer.out.weight.double() * norm, transformer.out.bias.double()
-
-
-def _layer(make: _Maker, layer: WindowedLayer) -> _SlotLayer:
-    def normed(weight: Tensor, norm: Tensor, activation: str = "") -> Product:
-        return make(weight.float() * norm.float(), eps=layer.eps, activation=activation)
-
-    def scaled(weight: Tensor, scale: Tensor) -> Product:
-        return make(weight.float() * scale.float()[:, None])
-
-    return _SlotLayer(
-        qkv=normed(layer.attention.qkv.weight, layer.attention_norm),
-        out=scaled(layer.attention.out.weight, layer.attention_scale),
-        gate_up=normed(layer.gate_up.weight, layer.mlp_norm, "swiglu"),
-        down=scaled(layer.down.weight, layer.mlp_scale),
-    )
-
-
-def _stretch(make: _Maker, stretch: Stretch, before: tuple[Tensor, Tensor, float] | None, last: bool) -> _Stretch:
-    """`before`: weight, bias and eps of a normed linear layer directly before it."""
-    rate, mix = stretch.rise.stride[0], stretch.mix
-    weight = stretch.rise.weight.double().permute(2, 1, 0).flatten(0, 1)  # [rate * C, inputs]
-    bias, eps = stretch.rise.bias.double().repeat(rate), None
-    if before is not None:
-        bias, eps = bias + weight @ before[1], before[2]
-        weight = weight @ before[0]
-    up, scale = mix.up.weight.float(), mix.scale.float()
-    return _Stretch(
-        rise=make(weight, bias, eps=eps),
-        weight=mix.depthwise.conv.weight[:, 0].float().T.contiguous(),
-        bias=mix.depthwise.conv.bias.float(),
-        eps=mix.norm.eps,
-        up=make(up * mix.norm.weight.float(), mix.up.bias.float() + up @ mix.norm.bias.float(), activation="gelu"),
-        down=make(mix.down.weight.float() * scale[:, None], mix.down.bias.float() * scale),
-        last=last,
-    )
-
-
-def _rise(make: _Maker, rise: Rise, end: Snake, columns: int) -> _Rise:
-    """`end` is the activation after the last unit; `columns`: columns per frame before the rise."""
-    conv, rate = rise.rise.conv, rise.rise.rate
-    # [inputs, outputs, blocks, rate]: block b is what an input in column n adds to column n + b
-    blocks = conv.weight.unflatten(2, (-1, rate)).flip(2)  # the tap of the oldest column comes first
-    weight = blocks.permute(3, 1, 2, 0).flatten(2).flatten(0, 1)  # [rate * outputs, taps * inputs]
-    after = [unit.before for unit in rise.units[1:]] + [end]
-    return _Rise(
-        rise=make.with_snake(
-            weight, conv.bias.repeat(rate), rise.units[0].before, rate, taps=blocks.shape[2], columns=columns
-        ),
-        units=[
-            (make.conv(unit.wide.conv, unit.after, columns * rate), make.conv(unit.point, snake))
-            for unit, snake in zip(rise.units, after, strict=True)
-        ],
-    )

@@ -6,14 +6,13 @@ Layout: x [B, C, columns of the mel spectrum].
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from omnitts_cli.errors import InputError
+from omnitts_cli.models.shapes import MelShape, SpeakerShape
 
 # The Slaney scale: linear up to the knee, then logarithmic; both in mels.
 HERTZ_PER_MEL = 200.0 / 3.0
@@ -21,21 +20,6 @@ KNEE_HERTZ = 1000.0
 KNEE = KNEE_HERTZ / HERTZ_PER_MEL
 LOG_STEP = np.log(6.4) / 27.0
 QUIETEST = 1e-5
-
-
-@dataclass(frozen=True)
-class MelShape:
-    sample_rate: int = 24_000
-    window: int = 1024  # samples; also the length of the transform
-    hop: int = 256
-    bands: int = 128
-    lowest: float = 0.0  # Hz
-    highest: float = 12_000.0
-
-    @property
-    def margin(self) -> int:
-        """Samples mirrored at either end, so that n samples give n // hop columns."""
-        return (self.window - self.hop) // 2
 
 
 def mels(hertz: np.ndarray) -> np.ndarray:
@@ -69,32 +53,6 @@ def log_mel(sound: Tensor, shape: MelShape) -> Tensor:
     spectrum = torch.stft(sound, shape.window, shape.hop, window=window, center=False, return_complex=True)
     strength = torch.sqrt(torch.view_as_real(spectrum).square().sum(-1) + 1e-9)  # [B, bins, columns]
     return (mel_filters(shape).to(sound.device) @ strength).clamp(min=QUIETEST).log()
-
-
-@dataclass(frozen=True)
-class SpeakerShape:
-    """Sizes of the encoder: one entry per block in `channels`, `kernels` and `dilations`, the last for the join."""
-
-    embedding: int  # width of the vector
-    channels: tuple[int, ...] = (512, 512, 512, 512, 1536)
-    kernels: tuple[int, ...] = (5, 3, 3, 3, 1)
-    dilations: tuple[int, ...] = (1, 2, 3, 4, 1)
-    parts: int = 8  # of a block's channels; each part is added to the next
-    gate: int = 128  # width inside the channel gates
-    attention: int = 128  # width inside the pooling
-    mel: MelShape = field(default_factory=MelShape)
-
-    @property
-    def shortest_columns(self) -> int:
-        """The fewest columns: a convolution mirrors its input at the ends, and needs one column more than it
-        mirrors."""
-        reach = max((k - 1) * d for k, d in zip(self.kernels, self.dilations, strict=True))
-        return (reach + 1) // 2 + 1
-
-    @property
-    def shortest_samples(self) -> int:
-        """Samples of the shortest clip that it can encode."""
-        return max(self.shortest_columns * self.mel.hop, self.mel.margin + 1)
 
 
 def same_conv(inputs: int, outputs: int, kernel: int = 1, dilation: int = 1) -> nn.Conv1d:

@@ -11,18 +11,10 @@ from omnitts_cli.errors import DeviceError
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import FusedPredictor, FusedStep, Normed, Ops, PredictorParts
 from omnitts_cli.models.embed import FrameEmbedder
-from omnitts_cli.models.layers import KVCache, Stack, StackShape
-from omnitts_cli.models.roles import Choose
-from omnitts_cli.models.sampling import Controls
-from omnitts_cli.models.sources import random
-
-
-@dataclass(frozen=True)
-class TalkerShape:
-    """`vocabulary` counts audio codes and control ids together."""
-
-    stack: StackShape
-    vocabulary: int
+from omnitts_cli.models.layers import KVCache, Stack
+from omnitts_cli.models.parameters import random
+from omnitts_cli.models.roles import Choose, Controls
+from omnitts_cli.models.shapes import PredictorShape, TalkerShape
 
 
 class Talker(nn.Module):
@@ -71,16 +63,6 @@ class Talker(nn.Module):
     def logits(self, hidden: Tensor) -> Tensor:
         """Group 0: [..., H] -> [..., V]."""
         return self.stack.ops.linear(hidden, self.head)
-
-
-@dataclass(frozen=True)
-class PredictorShape:
-    """`talker_hidden` is the width of the talker; there is a projection if it differs from the stack's own."""
-
-    stack: StackShape
-    talker_hidden: int
-    groups: int  # G
-    codes: int  # per group
 
 
 KEPT = 256

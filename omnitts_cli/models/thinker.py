@@ -13,8 +13,9 @@ from torch import Tensor, nn
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.models.audio_tower import AudioTower, Sound
-from omnitts_cli.models.layers import KVCache, Stack, StackShape, Tap
-from omnitts_cli.models.sources import random
+from omnitts_cli.models.layers import KVCache, Stack, Tap
+from omnitts_cli.models.parameters import random
+from omnitts_cli.models.shapes import StackShape
 
 
 @dataclass(frozen=True)

@@ -1,44 +1,46 @@
-"""Build a SpeechModel or an Engine from a model name and settings. The only file that imports every package."""
+"""Build a SpeechModel or an Engine from a model name and settings. Models that the compiled library calculates open
+without PyTorch; for others, `networks.py` is imported.
+"""
 
 from __future__ import annotations
 
 import gc
 import hashlib
-from collections.abc import Callable
+import importlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from math import prod
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import torch
-from torch import nn
+import numpy as np
 
 from omnitts_cli.devices import choose
-from omnitts_cli.devices.cpu import CPUDevice, omp_threads
 from omnitts_cli.devices.device import Device
+from omnitts_cli.devices.host import HostDevice, omp_threads
 from omnitts_cli.devices.system import physical_cores
 from omnitts_cli.engine.engine import Engine
 from omnitts_cli.engine.slots import Plan
 from omnitts_cli.errors import DeviceError, ModelError, Notice, OmniError
-from omnitts_cli.families.common.parts import HEAD, Part
-from omnitts_cli.families.common.tokenizer import PieceTokenizer, read_tokenizer
-from omnitts_cli.families.known import families, family_of
-from omnitts_cli.families.toy import toy
-from omnitts_cli.kernels.ops import EIGHT, Ops
-from omnitts_cli.models.roles import Codec, SpeechModel, Talker, precision_name
-from omnitts_cli.models.slot_decoder import call_bytes, keep_operands_only
+from omnitts_cli.families.common.names import HEAD
+from omnitts_cli.families.common.tokenizer import read_tokenizer
+from omnitts_cli.families.known import family_of, made_up
+from omnitts_cli.kernels.ops import EIGHT, EightBits, Ops, type_name
+from omnitts_cli.models.compiled import Compute
+from omnitts_cli.models.roles import SpeechModel, precision_name
 from omnitts_cli.settings.engine import EngineSettings
-from omnitts_cli.settings.environment import EMBEDDED, variable
+from omnitts_cli.settings.environment import EMBEDDED, NATIVE, variable
 from omnitts_cli.settings.setting import readable_size
-from omnitts_cli.speech.memory import refuse_what_cannot_fit, shortage
+from omnitts_cli.speech.memory import Needs, refuse_what_cannot_fit, shortage
 from omnitts_cli.voices import Adapter
 from omnitts_cli.weights import eight
-from omnitts_cli.weights.checkpoint import Checkpoint
+from omnitts_cli.weights.arrays import read, refuse_others, sources_of
+from omnitts_cli.weights.checkpoint import Checkpoint, as_float32
 from omnitts_cli.weights.fetch import Report
 from omnitts_cli.weights.find import TINY, find
-from omnitts_cli.weights.load import fill
 from omnitts_cli.weights.merged import MergedCheckpoint
-from omnitts_cli.weights.random_fill import random_fill
+from omnitts_cli.weights.names import Found
 from omnitts_cli.weights.sums import model_sha256
 
 RANDOM = "random:"
@@ -55,7 +57,7 @@ PATIENT_SHARE = 0.1  # of the free memory that these slots may take; otherwise t
 KEPT_FREE = 0.15
 """Share of the free memory that slots leave to captured steps and the codec's chunks."""
 KEPT_BESIDE_CALLS = 0.05  # the same, beside the largest captured call of the codec
-DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32, "q8": EIGHT}
+DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "q8": EIGHT}
 DEFAULT = EngineSettings()
 
 
@@ -73,9 +75,15 @@ def open_engine(
 
     `tell` is called with what differs from the request or takes longer than it should.
     """
-    settings = EngineSettings.of(options, "load()")
-    device = device_for(name, settings)
-    model = load_model(name, device, variant=variant, settings=settings, report=report, tell=tell, adapter=adapter)
+    settings, found = EngineSettings.of(options, "load()"), None
+    device: Device | None = None
+    if not name.startswith(RANDOM) and choose.is_cpu(settings.device):
+        found = find(name, variant=variant, offline=settings.offline, report=report)
+        device = host_for(name, found, settings)
+    device = device or device_for(name, settings)
+    model = load_model(
+        name, device, variant=variant, settings=settings, report=report, tell=tell, adapter=adapter, found=found
+    )
     return start(model, device, plan_for(model, device, settings), lambda line: tell(Notice(line)))
 
 
@@ -106,6 +114,25 @@ def device_for(name: str, settings: EngineSettings) -> Device:
     return device
 
 
+def host_for(name: str, found: Found, settings: EngineSettings) -> HostDevice | None:
+    """The CPU without PyTorch, for a model that the compiled library calculates; None for others."""
+    if found.folder is None or variable(NATIVE) == "0" or not Compute.usable():
+        return None
+    family = family_of(found.folder)
+    if family.stored is None:
+        return None
+    device = HostDevice(settings.threads or threads_for(name), settings.threads or omp_threads() or physical_cores())
+    language = language_dtype(settings, device, facts_of(Checkpoint.open(found.folder)))
+    sizes = family.stored(family.read_config(found.folder)).language[1]
+    stacks = ([prod(size) for part, size in sizes.items() if part.startswith(f"{name}.stack.")]
+              for name in ("talker", "predictor"))  # fmt: skip
+    if language != EIGHT and (language != "float32" or any(4 * sum(stack) > SMALL for stack in stacks)):
+        return None
+    if settings.exact:
+        device.make_exact()
+    return device
+
+
 def threads_for(name: str) -> int | None:
     """One thread for a small model, such as the embedded voice: its matrix products are too small to split. On two busy
     cores, two threads took 2 to 5 times as long as one. None leaves the choice to the device.
@@ -127,24 +154,27 @@ def load_model(
     report: Report | None = None,
     tell: Callable[[Notice], None] = lambda notice: None,
     adapter: Adapter | None = None,
+    found: Found | None = None,
 ) -> SpeechModel:
-    """The model called `name`, ready to speak on `device`. `variant` completes a bare size such as "0.6b".
+    """The model called `name`, ready to speak on `device`. `variant` completes a bare size such as "0.6b". `found`:
+    where it is, if that is known.
 
     `tell` is called with what takes longer at the first start, or at every one.
     """
-    if isinstance(device, CPUDevice) and (reason := device.unloadable):
+    if isinstance(device, HostDevice) and (reason := device.unloadable):
         slower = "the CPU library cannot be loaded, so speech takes four to five times as long"
         tell(Notice(slower, cause=reason, hint="omnitts doctor --offline"))
     try:
         if name.startswith(RANDOM):
             if adapter is not None:
                 raise ModelError(f"{name} has random weights, so it cannot speak a tuned voice", hint="leave out -m")
-            model = _random(name.removeprefix(RANDOM).lower(), variant, device, settings)
+            language = language_dtype(settings, device, made_up_facts(name, variant, device))
+            model = _networks().random(name, variant, device, language)
         else:
-            found = find(name, variant=variant, offline=settings.offline, report=report)
+            found = found or find(name, variant=variant, offline=settings.offline, report=report)
             assert found.folder is not None
             model, _ = stored_model(found.folder, found.name, device, settings, tell, adapter)
-        if isinstance(device, CPUDevice):
+        if isinstance(device, HostDevice):
             device.eight = model.precision == precision_name(EIGHT)
         return model
     except Exception as error:
@@ -164,107 +194,113 @@ def stored_model(
     adapter: Adapter | None = None,
     ops: Ops | None = None,
 ) -> tuple[SpeechModel, Any]:
-    """The model in a folder, and its parts. `ops`: other operations than the device's, as for training."""
-    ops = device.ops() if ops is None else ops
-    family = family_of(folder)
-    config = family.read_config(folder)
-    tokenizer = read_tokenizer(folder, config.text_vocabulary, settings.mistral_pattern)
-    pieces = family.parts(config, ops)
-    files = {part.folder: Checkpoint.open(folder / part.folder) for part in pieces.all()}
-    known = facts_of(files[""])
-    if adapter is not None:
-        files[""] = MergedCheckpoint.of(files[""], adapter)
+    """The model in a folder, and its parts as modules of PyTorch, if it has them. `ops`: other operations than the
+    device's, as for training."""
+    known = facts_of(Checkpoint.open(folder))
     language = language_dtype(settings, device, known)
-    _tell_shortage(name, pieces, language, device, known, tell)
 
-    def filled(part: Part) -> nn.Module:
-        if not part.float32 and language == EIGHT:
-            return _filled_with_eight(part, files[part.folder], folder, name, device, tell, adapter)
-        dtype = torch.float32 if part.float32 else language
-        fill(part.module, part.names, files[part.folder], device.torch_device, dtype, unused=part.leftover)
-        return part.module
-
-    for part in pieces.all():
-        filled(part)
-    model = family.assemble(name, config, pieces, tokenizer, device.to_device, ops)
-    cloner = family.cloner(config, filled, device.to_device)
-    total = None if adapter is None else adapter.sha256
-    return replace(model, sha256=model_sha256(folder), cloner=cloner, adapter=total), pieces
-
-
-def _tell_shortage(
-    name: str, pieces: Any, language: torch.dtype, device: Device, known: Facts, tell: Callable[[Notice], None]
-) -> None:
-    """On a CPU, weights that do not fit are swapped out or end the process; on a card they are refused."""
-    if not isinstance(device, CPUDevice):
-        refuse_what_cannot_fit(name, pieces, language, device)
-    else:
-        found = shortage(name, pieces, language, device, why_not_eight(device, known) is None)
-        if found is not None:
-            tell(found)
-
-
-def _filled_with_eight(
-    part: Part,
-    files: Checkpoint,
-    folder: Path,
-    name: str,
-    device: Device,
-    tell: Callable[[Notice], None],
-    adapter: Adapter | None,
-) -> nn.Module:
-    """The language side with matrices in 8 bits, and the rest in float32."""
-    bits = device.ops().eight
-    assert bits is not None
-    total = model_sha256(folder, read=True)
-    if adapter is not None and total is not None:  # what is kept of a tuned voice is its own
-        total = hashlib.sha256(f"{total} {adapter.sha256}".encode()).hexdigest()
-    origin = eight.Origin(part.module, part.names, files, name, total)
-    ready = eight.matrices(origin, bits, tell) | eight.table(origin)
-    fill(part.module, part.names, files, device.torch_device, torch.float32, unused=part.leftover, ready=ready)
-    return part.module
-
-
-def _random(name: str, variant: str | None, device: Device, settings: EngineSettings) -> SpeechModel:
-    """Random weights of a released size, for measurements without a download; reads no file."""
-    language = language_dtype(settings, device, made_up_facts(f"{RANDOM}{name}", variant, device))
-    if name == "toy":
-        return toy(device=device.torch_device, dtype=language, place=device.to_device, ops=device.ops())
-    family, config, pieces = made_up(name, variant, device)
-    here = Path(f"{RANDOM}{name}")
-
-    def filled(part: Part) -> nn.Module:
-        bits = device.ops().eight
-        if not part.float32 and language == EIGHT and bits is not None:
-            random_fill(part.module, 0, "cpu", torch.float32, changed=partial(eight.packed, bits))
+    def check(sizes: Mapping[str, tuple[int, ...]], decoder_numbers: int) -> None:
+        """On a CPU, weights that do not fit are swapped out or end the process; on a card they are refused."""
+        needs = Needs(sizes, decoder_numbers, eight_bits(device), lean=device.torch_device is None)
+        if not isinstance(device, HostDevice):
+            refuse_what_cannot_fit(name, needs, language, device)
         else:
-            random_fill(part.module, 0, device.torch_device, torch.float32 if part.float32 else language)
-        return part.module
+            notice = shortage(name, needs, language, device, why_not_eight(device, known) is None)
+            if notice is not None:
+                tell(notice)
 
-    for part in pieces.all():
-        filled(part)
-    tokenizer = PieceTokenizer(config.text_vocabulary)
-    model = family.assemble(str(here), config, pieces, tokenizer, device.to_device, device.ops())
-    return replace(model, cloner=family.cloner(config, filled, device.to_device))
+    def opened(place: str) -> Checkpoint:
+        files = Checkpoint.open(folder / place)
+        return files if adapter is None or place else MergedCheckpoint.of(files, adapter)
+
+    def total(read: bool = False) -> str | None:
+        """What is kept of a tuned voice is its own."""
+        found = model_sha256(folder, read=read)
+        if adapter is None or found is None:
+            return found
+        return hashlib.sha256(f"{found} {adapter.sha256}".encode()).hexdigest()
+
+    source, pieces = ModelSource(folder, name, opened, total), None
+    if isinstance(device, HostDevice) and device.torch_device is None:
+        model = _compiled(source, device, settings, language, check, tell)
+    else:
+        ops = device.ops() if ops is None else ops
+        model, pieces = _networks().stored(source, device, settings, language, check, tell, ops)
+    mine = None if adapter is None else adapter.sha256
+    return replace(model, sha256=model_sha256(folder), adapter=mine), pieces
 
 
-def made_up(name: str, variant: str | None, device: Device) -> tuple[Any, Any, Any]:
-    """The family, the config and the parts of a model with random weights, its name without "random:"."""
-    here = Path(f"{RANDOM}{name}")
-    family = next((one for one in families() if one.complete(name, variant) in one.made_up), None)
-    if family is None:
-        names = ("toy", *(name for one in families() for name in one.made_up))
-        hint = f"random models: {', '.join(f'{RANDOM}{name}' for name in names)}"
-        raise ModelError(f"no model '{here}'", hint=hint)
-    config = family.made_up_config(here, family.complete(name, variant))
-    return family, config, family.parts(config, device.ops())
+@dataclass(frozen=True)
+class ModelSource:
+    """Where the values of a model are."""
+
+    folder: Path
+    name: str  # of the model
+    opened: Callable[[str], Checkpoint]  # a folder inside that of the model -> its tensors
+    total: Callable[[bool], str | None]  # the sum of all weights; True: read the files if it is not known
+
+
+def _compiled(
+    source: ModelSource,
+    device: HostDevice,
+    settings: EngineSettings,
+    language: str,
+    check: Callable[[Mapping[str, tuple[int, ...]], int], None],
+    tell: Callable[[Notice], None],
+) -> SpeechModel:
+    """The model of a folder that `host_for` has found possible, without PyTorch."""
+    family = family_of(source.folder)
+    config = family.read_config(source.folder)
+    tokenizer = read_tokenizer(source.folder, config.text_vocabulary, settings.mistral_pattern)
+    assert family.stored is not None and family.compiled is not None
+    stored = family.stored(config)
+    files = {one[2]: source.opened(one[2]) for one in (stored.language, stored.decoder)}
+    for names, sizes, place, leftover in (stored.language, stored.decoder):
+        shapes = {called: (None, size) for called, size in sizes.items()}
+        refuse_others(shapes, names, files[place], leftover)
+    check(stored.language[1], sum(map(prod, stored.decoder[1].values())))
+    names, sizes, place, _ = stored.language
+    ready: dict[str, np.ndarray] = {}
+    if language == EIGHT:
+        origin = eight.Origin(sizes, names, files[place], source.name, source.total(True))
+        ready = eight.matrices(origin, Compute.eight_bits(), tell)
+    table = sources_of(names[eight.TABLE])[0]
+    entries, (kind, _) = files[place].mapped(table), files[place].names()[table]
+
+    def values(called: str) -> np.ndarray:
+        return ready[called] if called in ready else read(names[called], files[place])
+
+    def decoder_values(called: str) -> np.ndarray:
+        return read(stored.decoder[0][called], files[stored.decoder[2]])
+
+    compute = Compute.over(language == EIGHT, values, lambda ids: as_float32(entries[ids], kind), decoder_values)
+    model = family.compiled(source.name, config, compute, tokenizer)
+    return replace(model, cloner=family.cloner(config, partial(_encoder, source.folder, device), _tensor))
+
+
+def _networks() -> Any:
+    """What makes models of PyTorch, which is imported now."""
+    return importlib.import_module("omnitts_cli.speech.networks")
+
+
+def _encoder(folder: Path, device: HostDevice, part: Any) -> Any:
+    import torch
+
+    torch.set_num_threads(device.threads)
+    return _networks().encoder(folder, part)
+
+
+def _tensor(array: np.ndarray) -> Any:
+    import torch
+
+    return torch.from_numpy(array)
 
 
 @dataclass(frozen=True)
 class Facts:
     """What the precision of a model depends on besides the settings."""
 
-    stored: torch.dtype | None = None  # None: random weights
+    stored: str | None = None  # its type; None: random weights
     size_bytes: int = 0  # as stored, or in float32
     experts: bool = False  # the talker is a mixture of experts
 
@@ -282,38 +318,44 @@ def made_up_facts(name: str, variant: str | None, device: Device) -> Facts:
     plain = name.removeprefix(RANDOM).lower()
     if plain == "toy" or device.name != "cpu":
         return Facts()
-    module = made_up(plain, variant, device)[2].language.module
-    size = 4 * sum(weight.numel() for weight in module.parameters())
-    return Facts(None, size, module.talker.stack.shape.experts is not None)
+    family, config = made_up(plain, variant)
+    if family.stored is None:
+        return Facts(experts=True)
+    return Facts(None, 4 * sum(map(prod, family.stored(config).language[1].values())))
 
 
-def dtype_for(wanted: str, device: Device, stored: torch.dtype | None = None) -> torch.dtype:
+def dtype_for(wanted: str, device: Device, stored: str | None = None) -> str:
     """The precision of talker and predictor; the codec and the encoders always run in float32."""
     if wanted in DTYPES:
         return DTYPES[wanted]
     # float16 overflows in the predictor, so float16 checkpoints run in the device's preferred precision
-    return torch.float32 if stored == torch.float32 else device.dtype
+    return "float32" if stored == "float32" or device.torch_device is None else type_name(device.dtype)
 
 
-def language_dtype(settings: EngineSettings, device: Device, model: Facts) -> torch.dtype:
+def language_dtype(settings: EngineSettings, device: Device, model: Facts) -> str:
     """`dtype_for` the settings. On a CPU, `auto` means 8 bits for a large model; these and float32 are exact there."""
     dtype = dtype_for(settings.dtype, device, model.stored)
     if settings.dtype == "auto" and model.size_bytes >= SMALL and why_not_eight(device, model) is None:
         dtype = EIGHT
     if dtype == EIGHT and (error := why_not_eight(device, model)) is not None:
         raise error
-    if settings.exact and device.name == "cpu" and dtype not in (torch.float32, EIGHT):
+    if settings.exact and device.name == "cpu" and dtype not in ("float32", EIGHT):
         raise DeviceError(
             f"--exact on a CPU needs float32 or q8, not {precision_name(dtype)}", hint="--dtype fp32   or   --dtype q8"
         )
     return dtype
 
 
+def eight_bits(device: Device) -> EightBits | None:
+    """What makes matrices in 8 bits on this device."""
+    return Compute.eight_bits() if device.torch_device is None else device.ops().eight
+
+
 def why_not_eight(device: Device, model: Facts) -> OmniError | None:
     """Why the weights cannot be used in 8 bits: on other devices, without the library, with experts."""
     if device.name != "cpu":
         return DeviceError("--dtype q8 is for a CPU", hint="-d cpu --dtype q8   or   leave out --dtype")
-    if device.ops().eight is None:
+    if eight_bits(device) is None:
         return DeviceError(
             "--dtype q8 needs the compiled library, which is not in use",
             hint="python -m omnitts_cli.kernels.cpu   or   omnitts doctor --offline",
@@ -355,10 +397,7 @@ def slots_for(model: SpeechModel, device: Device) -> tuple[int, int]:
     """How many requests are made together: while someone listens, and when nothing waits for the first sound."""
     if device.captures:
         return 32, 32
-    eight = model.ops.eight
-    if eight is not None and model.precision == precision_name(EIGHT):
-        return eight.together
-    return CPU_SLOTS, PATIENT_SLOTS
+    return model.together or (CPU_SLOTS, PATIENT_SLOTS)
 
 
 # ---- how many slots fit into memory: the engine allocates everything when it starts
@@ -366,23 +405,21 @@ def slots_for(model: SpeechModel, device: Device) -> tuple[int, int]:
 
 def slot_bytes(model: SpeechModel, plan: Plan) -> int:
     """Device memory of one slot: keys and values, text ring, codes, the codec's state."""
-    talker, codec = cast(Talker, model.talker), cast(Codec, model.codec)
-    keys, state = talker.cache(1, 1).keys, codec.initial_state(1, "meta", torch.float32)
-    element = keys.element_size()
+    keys = model.cache(1, 1).keys
     return (
-        2 * keys.numel() * element * plan.positions
-        + plan.text_rows * model.facts.hidden * element
+        2 * keys.nbytes * plan.positions
+        + plan.text_rows * model.facts.hidden * keys.itemsize
         + plan.frames * model.facts.groups * 8
-        + sum(held.numel() * held.element_size() for held in state.values())
+        + model.stream_bytes
     )
 
 
 def fitting_slots(model: SpeechModel, device: Device, plan: Plan) -> int:
     """How many of the plan's slots fit beside the largest call of the codec, which grows with them; one is spare."""
-    free, each, codec = device.free_bytes(), slot_bytes(model, plan), cast(Codec, model.codec)
+    free, each = device.free_bytes(), slot_bytes(model, plan)
     for slots in range(plan.slots, 1, -1):
         rows = min(slots, max(plan.with_slots(slots).sound_rows))
-        call = call_bytes(codec, plan.chunks[-1], rows) if device.captures else 0
+        call = model.call_bytes(plan.chunks[-1], rows) if device.captures else 0
         kept = max(KEPT_FREE * free, call + KEPT_BESIDE_CALLS * free)
         if (slots + 1) * each + kept <= free:
             return slots
@@ -407,7 +444,7 @@ def start(model: SpeechModel, device: Device, plan: Plan, tell: Callable[[str], 
                     hint="-m 0.6b   or   -d cpu",
                 ) from None
         else:
-            keep_operands_only(cast(Codec, model.codec))
+            model.opened()
             if slots < asked:
                 tell(f"only {slots} of {asked} slots of {readable_size(each)} each fit into {device.name}")
             return engine

@@ -21,9 +21,10 @@ from omnitts_cli.models.thinker import TextModel
 from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.settings.setting import readable_size
 from omnitts_cli.speech import load
-from omnitts_cli.weights.checkpoint import Checkpoint
+from omnitts_cli.weights.arrays import sources_of
+from omnitts_cli.weights.checkpoint import Checkpoint, dtype_of
 from omnitts_cli.weights.find import here
-from omnitts_cli.weights.load import fill, sources_of
+from omnitts_cli.weights.load import fill
 from omnitts_cli.weights.names import HubName
 from omnitts_cli.weights.random_fill import random_fill
 from omnitts_cli.weights.released import OMNI_BYTES
@@ -116,7 +117,7 @@ def _stored(folder: Path, name: str, device: Device, settings: EngineSettings, s
             f"{folder} has no thinker: it was downloaded for speech only",
             hint="omnitts models pull omni --with-thinker",
         )
-    dtype = load.dtype_for(settings.dtype, device, stored[0])
+    dtype = dtype_of(load.dtype_for(settings.dtype, device, stored[0]))
     projection = projection_of(thinker, config, name) if speech else None
     tower = tower_of(thinker, config, name) if sound else None
     family = family_of(folder)
@@ -166,7 +167,7 @@ def _random(name: str, device: Device, settings: EngineSettings, sound: bool, sp
         raise ModelError(f"no model '{load.RANDOM}{name}' that can answer questions", hint=f"random models: {names}")
     config = thinker.made_up_config(Path(f"{load.RANDOM}{name}"))
     part = thinker.part(config, device.ops())
-    dtype = load.dtype_for(settings.dtype, device)
+    dtype = dtype_of(load.dtype_for(settings.dtype, device))
     refuse_small_card(f"{load.RANDOM}{name}", device, [part], dtype.itemsize)
     tower = tower_of(thinker, config, name) if sound else None
     projection = projection_of(thinker, config, name) if sound and speech else None
@@ -210,7 +211,7 @@ def conversations(device: Device, name: str = "omni-thinker") -> tuple[int, int]
     """Bytes of the weights of a released thinker, and how many conversations of 8192 tokens fit beside them."""
     thinker = next(family.thinker for family in families() if family.thinker and name in family.thinker.made_up)
     config = thinker.made_up_config(Path(f"{load.RANDOM}{name}"))
-    shape, element = config.shape.stack, load.dtype_for("auto", device).itemsize
+    shape, element = config.shape.stack, dtype_of(load.dtype_for("auto", device)).itemsize
     weights = sum(weight.numel() for weight in thinker.part(config, device.ops()).module.parameters()) * element
     each = 2 * shape.layers * shape.kv_heads * shape.head_dim * POSITIONS * element
     room = device.free_bytes() - weights - (KEPT_FREE if device.captures else 0)

@@ -2,50 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
 
-from omnitts_cli.devices.cpu import CPUDevice
+from omnitts_cli.devices.device import Device
+from omnitts_cli.devices.host import HostDevice
 from omnitts_cli.errors import DeviceError, Notice
-from omnitts_cli.kernels.ops import EIGHT, Ops
-from omnitts_cli.models.codec_decoder import CodecDecoder
+from omnitts_cli.kernels.ops import EIGHT, EightBits
 from omnitts_cli.models.roles import precision_name
 from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.settings.setting import readable_size
 from omnitts_cli.weights import eight
 
-if TYPE_CHECKING:
-    import torch
-
-    from omnitts_cli.devices.device import Device
-
-PROGRAM_BYTES = 450 << 20  # of the process without a model
+PROGRAM_BYTES, LEAN_BYTES = 450 << 20, 150 << 20
+"""Of the process without a model, with PyTorch and without it."""
+ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
-def needed_bytes(pieces: Any, language: torch.dtype, ops: Ops) -> int:
-    """The program, the language side in a precision, and the decoder. In 8 bits, the table of the text stays in its
-    file."""
-    total = PROGRAM_BYTES + codec_bytes(pieces.decoder.module, halves=language == EIGHT)
-    for name, weight in pieces.language.module.named_parameters():
-        if language != EIGHT:
-            total += language.itemsize * weight.numel()
-        elif eight.is_matrix(name):
-            assert ops.eight is not None
-            total += prod(eight.size_of(ops.eight, name, tuple(weight.shape)))
-        elif name != eight.TABLE:
-            total += 4 * weight.numel()
-    return total
+@dataclass(frozen=True)
+class Needs:
+    """What a model's memory depends on."""
+
+    language: Mapping[str, tuple[int, ...]]  # shapes of the language side, by name
+    decoder_numbers: int
+    bits: EightBits | None
+    lean: bool  # without PyTorch
+
+    def size_bytes(self, language: str) -> int:
+        """The program, the language side in a precision, and the decoder. In 8 bits, the table of the text stays in its
+        file."""
+        total = (LEAN_BYTES if self.lean else PROGRAM_BYTES) + self.codec_bytes(halves=language == EIGHT)
+        for name, shape in self.language.items():
+            if language != EIGHT:
+                total += ITEM_BYTES[language] * prod(shape)
+            elif eight.is_matrix(name):
+                assert self.bits is not None
+                total += prod(eight.size_of(self.bits, name, shape))
+            elif name != eight.TABLE:
+                total += 4 * prod(shape)
+        return total
+
+    def codec_bytes(self, halves: bool) -> int:
+        """Weights of the compiled library, in float16 beside a model in 8 bits; PyTorch has others in float32."""
+        return ((2 if halves else 4) + 4 * (not self.lean)) * self.decoder_numbers
 
 
-def codec_bytes(decoder: CodecDecoder, halves: bool) -> int:
-    """The weights in float32, and once more for the compiled library: in float16 beside a model in 8 bits."""
-    return sum((6 if halves else 8) * weight.numel() for weight in decoder.parameters())
-
-
-def refuse_what_cannot_fit(name: str, pieces: Any, language: torch.dtype, device: Device) -> None:
+def refuse_what_cannot_fit(name: str, needs: Needs, language: str, device: Device) -> None:
     """Raises DeviceError if the weights alone are larger than the free memory of a card, before gigabytes are read."""
-    needed = sum(language.itemsize * weight.numel() for weight in pieces.language.module.parameters())
-    needed += sum(4 * weight.numel() for weight in pieces.decoder.module.parameters())
+    needed = ITEM_BYTES[language] * sum(map(prod, needs.language.values())) + 4 * needs.decoder_numbers
     if needed > (free := device.free_bytes()):
         takes = f"its weights take {readable_size(needed)} in {precision_name(language)}"
         raise DeviceError(
@@ -55,14 +60,14 @@ def refuse_what_cannot_fit(name: str, pieces: Any, language: torch.dtype, device
         )
 
 
-def shortage(name: str, pieces: Any, language: torch.dtype, device: CPUDevice, possible: bool) -> Notice | None:
+def shortage(name: str, needs: Needs, language: str, device: HostDevice, possible: bool) -> Notice | None:
     """What to say before a model is loaded that does not fit into the free memory. `possible`: its weights could be
     in 8 bits."""
-    free, needed = device.known_free_bytes(), needed_bytes(pieces, language, device.ops())
+    free, needed = device.known_free_bytes(), needs.size_bytes(language)
     if free is None or needed <= free:
         return None
     hints = [f"-m {EMBEDDED}", "close other programs"]
-    if possible and language != EIGHT and needed_bytes(pieces, EIGHT, device.ops()) <= free:
+    if possible and language != EIGHT and needs.size_bytes(EIGHT) <= free:
         hints.insert(0, f"--dtype {precision_name(EIGHT)}")
     takes = f"{name} takes about {readable_size(needed)} of memory in {precision_name(language)}"
     return Notice(f"{takes}, and only {readable_size(free)} are free", hint="   or   ".join(hints))

@@ -13,13 +13,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
-from omnitts_cli.devices.device import Device
+import numpy as np
+
+from omnitts_cli.families.known import made_up
 from omnitts_cli.kernels.ops import EIGHT, EightBits
-from omnitts_cli.models.codec_decoder import DecoderShape
-from omnitts_cli.speech.load import made_up
-from omnitts_cli.speech.memory import needed_bytes
+from omnitts_cli.models.shapes import DecoderShape
+from omnitts_cli.speech.memory import Needs
 from omnitts_cli.weights import eight as eight_bits
 
 READING, MULTIPLYING = 0.75, 0.9
@@ -63,9 +63,7 @@ def best_of(run: Callable[[], object], times: int) -> float:
 
 def gigabytes_per_s(eight: EightBits, threads: int, size_bytes: int) -> float:
     """What so many threads read from memory together, `size_bytes` each, a multiple of 64."""
-    import torch
-
-    data = [torch.ones(size_bytes, dtype=torch.uint8) for _ in range(threads)]
+    data = [np.ones(size_bytes, np.uint8) for _ in range(threads)]
     with ThreadPoolExecutor(threads) as pool:
         return threads * size_bytes / best_of(lambda: list(pool.map(eight.sum_of, data)), 3) / 1e9
 
@@ -82,21 +80,22 @@ def speeds(eight: EightBits) -> Speeds:
     )
 
 
-def outlook(name: str, device: Device, speed: Speeds) -> Outlook:
+def outlook(name: str, bits: EightBits, speed: Speeds) -> Outlook:
     """Of a released model, such as "0.6b-customvoice"."""
-    pieces: Any = made_up(name, None, device)[2]
-    bits, language, decoder = device.ops().eight, pieces.language.module, pieces.decoder.module
-    assert bits is not None
+    family, config = made_up(name, None)
+    assert family.stored is not None
+    stored = family.stored(config)
     sizes = {
-        called: prod(eight_bits.size_of(bits, called, tuple(weight.shape)))
-        for called, weight in language.named_parameters()
+        called: prod(eight_bits.size_of(bits, called, shape))
+        for called, shape in stored.language[1].items()
         if eight_bits.is_matrix(called)
     }
-    again = decoder.shape.groups - 2  # the predictor's layers are read once for each group but the first
+    again = config.decoder.groups - 2  # the predictor's layers are read once for each group but the first
     read = sum(size * (1 + again * called.startswith("predictor.stack.")) for called, size in sizes.items())
     frame_s = read / 1e9 / (READING * speed.gb_per_s)
-    frame_s += products_of(decoder.shape) / 1e9 / (MULTIPLYING * speed.gmac_per_s)
-    return Outlook(name, needed_bytes(pieces, EIGHT, device.ops()), frame_s * 12.5)
+    frame_s += products_of(config.decoder) / 1e9 / (MULTIPLYING * speed.gmac_per_s)
+    needs = Needs(stored.language[1], sum(map(prod, stored.decoder[1].values())), bits, lean=True)
+    return Outlook(name, needs.size_bytes(EIGHT), frame_s * 12.5)
 
 
 def products_of(shape: DecoderShape) -> int:

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from omnitts_cli.models.codec_encoder import CodecEncoder
-from omnitts_cli.models.speaker import MelShape, log_mel
+from omnitts_cli.models.shapes import MelShape
+from omnitts_cli.models.speaker import log_mel
 from omnitts_cli.training.bending import bent, curve, half_periods, walk
 from omnitts_cli.training.pool import UNNAMED, TeacherUtterance
 from omnitts_cli.training.recipe import Recipe

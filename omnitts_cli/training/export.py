@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from omnitts_cli.families.common.parts import stored
-from omnitts_cli.families.qwen3_tts.cloner import encoder_names
+from omnitts_cli.families.qwen3_tts.encoders import encoder_names
 from omnitts_cli.families.qwen3_tts.family import decoder_names
 from omnitts_cli.training import files, speech_stage
 from omnitts_cli.training.recipe import Recipe

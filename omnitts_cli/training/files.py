@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from omnitts_cli.models.layers import StackShape
+from omnitts_cli.models.shapes import StackShape
 from omnitts_cli.text.model_input import TEXT_INPUTS
 from omnitts_cli.training.ids import TinyTextIds, codec_ids
 from omnitts_cli.training.recipe import CodecSizes, Recipe

@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from omnitts_cli.models.layers import StackShape
+from omnitts_cli.models.shapes import StackShape
 from omnitts_cli.training.speech import TinySpeech
 
 WRITERS = ("out", "down")

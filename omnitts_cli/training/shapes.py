@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from omnitts_cli.models.codec_decoder import CodecDecoder, DecoderShape
-from omnitts_cli.models.codec_encoder import CodecEncoder, EncoderShape
-from omnitts_cli.models.codec_layers import TransformerShape
+from omnitts_cli.models.codec_decoder import CodecDecoder
+from omnitts_cli.models.codec_encoder import CodecEncoder
+from omnitts_cli.models.shapes import DecoderShape, EncoderShape, TransformerShape
 from omnitts_cli.training.recipe import CodecSizes
 
 FRESH_SCALE = 0.3

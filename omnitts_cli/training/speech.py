@@ -7,9 +7,9 @@ import math
 from torch import nn
 
 from omnitts_cli.models.embed import FrameEmbedder, TextEmbedder
-from omnitts_cli.models.layers import StackShape
-from omnitts_cli.models.speaker import MelShape, SpeakerEncoder, SpeakerShape
-from omnitts_cli.models.talker import Predictor, PredictorShape, Talker, TalkerShape
+from omnitts_cli.models.shapes import MelShape, PredictorShape, SpeakerShape, StackShape, TalkerShape
+from omnitts_cli.models.speaker import SpeakerEncoder
+from omnitts_cli.models.talker import Predictor, Talker
 from omnitts_cli.training.ids import codec_ids
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.teacher import SAMPLE_RATE

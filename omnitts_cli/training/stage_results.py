@@ -12,14 +12,8 @@ import torch
 from torch import Tensor
 
 from omnitts_cli.errors import ModelError
-from omnitts_cli.families.common.parts import (
-    embedder_names,
-    predictor_names,
-    prefixed,
-    talker_names,
-    text_names,
-)
-from omnitts_cli.families.qwen3_tts.cloner import encoder_names, speaker_names
+from omnitts_cli.families.common.names import embedder_names, predictor_names, prefixed, talker_names, text_names
+from omnitts_cli.families.qwen3_tts.encoders import encoder_names, speaker_names
 from omnitts_cli.families.qwen3_tts.family import decoder_names
 from omnitts_cli.models.sources import Names
 from omnitts_cli.training.growth import grown

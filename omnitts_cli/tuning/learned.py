@@ -19,7 +19,8 @@ from omnitts_cli.kernels.ops import Normed
 from omnitts_cli.models.layers import Stack
 from omnitts_cli.models.sources import Names
 from omnitts_cli.voices import Adapter, Pair
-from omnitts_cli.weights.load import sources_of, tensors_of
+from omnitts_cli.weights.arrays import sources_of
+from omnitts_cli.weights.load import tensors_of
 
 LINEAR = ("qkv", "out", "gate_up", "down")
 WEIGHT = ".weight"

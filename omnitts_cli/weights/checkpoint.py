@@ -1,7 +1,7 @@
 """Checkpoint: the tensors of one model folder, read and checked block by block.
 
 Files are read rather than memory-mapped: mapped pages count towards the memory of the process, and a file that
-shrinks while it is mapped kills the process with SIGBUS.
+shrinks while it is mapped kills the process with SIGBUS. Imports torch only where tensors are asked for.
 """
 
 from __future__ import annotations
@@ -9,33 +9,41 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from omnitts_cli.errors import ModelError
 from omnitts_cli.weights.header import INDEX, Header, TensorEntry, damaged, read_header, shown, unreadable
 
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
 BLOCK_BYTES = 4 * 2**20
 
-DTYPES = {
-    "BOOL": torch.bool,
-    "U8": torch.uint8,
-    "I8": torch.int8,
-    "F8_E4M3": torch.float8_e4m3fn,
-    "F8_E5M2": torch.float8_e5m2,
-    "I16": torch.int16,
-    "U16": torch.uint16,
-    "F16": torch.float16,
-    "BF16": torch.bfloat16,
-    "I32": torch.int32,
-    "U32": torch.uint32,
-    "F32": torch.float32,
-    "I64": torch.int64,
-    "U64": torch.uint64,
-    "F64": torch.float64,
+TYPES = {
+    "BOOL": "bool",
+    "U8": "uint8",
+    "I8": "int8",
+    "F8_E4M3": "float8_e4m3fn",
+    "F8_E5M2": "float8_e5m2",
+    "I16": "int16",
+    "U16": "uint16",
+    "F16": "float16",
+    "BF16": "bfloat16",
+    "I32": "int32",
+    "U32": "uint32",
+    "F32": "float32",
+    "I64": "int64",
+    "U64": "uint64",
+    "F64": "float64",
 }
+"""Types of a file, as PyTorch calls them."""
+FLOATS = ("float16", "bfloat16", "float32", "float64")
+"""Those that weights may have."""
 
 _SHARD = re.compile(r"model-\d{5}-of-(\d{5})\.safetensors")
 
@@ -62,12 +70,10 @@ class Checkpoint:
             seen |= header.tensors.keys()
         return Checkpoint(headers[0].path if len(headers) == 1 else path, headers)
 
-    def names(self) -> dict[str, tuple[torch.dtype, tuple[int, ...]]]:
-        """Every tensor's dtype and shape, from the headers alone."""
+    def names(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        """Every tensor's type and shape, from the headers alone."""
         return {
-            name: (DTYPES[entry.dtype], entry.shape)
-            for header in self.headers
-            for name, entry in header.tensors.items()
+            name: (TYPES[entry.dtype], entry.shape) for header in self.headers for name, entry in header.tensors.items()
         }
 
     def metadata(self) -> dict[str, str]:
@@ -79,34 +85,50 @@ class Checkpoint:
     def shape(self, name: str) -> tuple[int, ...]:
         return self._find(name)[1].shape
 
+    def array(self, name: str, check: Callable[[str, np.ndarray], None] | None = None) -> np.ndarray:
+        """One tensor of floats in float32. `check` is called with every block."""
+        header, entry = self._find(name)
+        whole, at = np.empty(prod(entry.shape), np.float32), 0
+        for block in _blocks(header, entry):
+            values = as_float32(block, TYPES[entry.dtype])
+            if check is not None:
+                check(name, values)
+            whole[at : at + values.size] = values
+            at += values.size
+        return whole.reshape(entry.shape)
+
     def tensor(self, name: str) -> Tensor:
-        """One tensor, on the CPU, in the dtype of the file."""
-        whole = torch.empty(self.shape(name), dtype=DTYPES[self._find(name)[1].dtype])
+        """One tensor, on the CPU, in the type of the file."""
+        import torch
+
+        whole = torch.empty(self.shape(name), dtype=dtype_of(TYPES[self._find(name)[1].dtype]))
         self.read_into(name, whole)
         return whole
 
     def read_into(self, name: str, target: Tensor, check: Callable[[str, Tensor], None] | None = None) -> None:
         """Fill a contiguous tensor of the same size; `check` is called with every block before it is copied."""
+        import torch
+
         header, entry = self._find(name)
-        flat = target.view(-1)
+        flat, kind = target.view(-1), dtype_of(TYPES[entry.dtype])
         at = 0
-        for block in _blocks(header, entry):
+        for raw in _blocks(header, entry):
+            block = torch.from_numpy(raw).view(kind)
             if check is not None:
                 check(name, block)
             flat[at : at + len(block)].copy_(block)
             at += len(block)
 
-    def mapped(self, name: str) -> Tensor:
-        """One tensor as it lies in the file, mapped: only what is used of it takes memory. Writes stay private."""
+    def mapped(self, name: str) -> np.ndarray:
+        """The bytes of a tensor as they lie in the file, [..., bytes of its last axis]. Only what is used of them takes
+        memory. Writes stay private.
+        """
         header, entry = self._find(name)
-        kind = DTYPES[entry.dtype]
-        if entry.begin % kind.itemsize:
-            return self.tensor(name)
         try:
-            whole = torch.from_file(str(header.path), shared=False, size=header.file_bytes, dtype=torch.uint8)
-        except (OSError, RuntimeError) as error:  # torch raises either
+            whole = np.memmap(header.path, np.uint8, "c", entry.begin, (entry.size_bytes,))
+        except (OSError, ValueError) as error:
             raise ModelError(f"cannot read {shown(header.path, 400)}", cause=shown(error, 300)) from None
-        return whole[entry.begin : entry.begin + entry.size_bytes].view(kind).view(entry.shape)
+        return np.asarray(whole).reshape(*entry.shape[:-1], -1)
 
     def _find(self, name: str) -> tuple[Header, TensorEntry]:
         for header in self.headers:
@@ -133,11 +155,27 @@ def _files(folder: Path) -> list[Path]:
     return parts
 
 
-def _blocks(header: Header, entry: TensorEntry) -> Iterator[Tensor]:
-    """Yields blocks of a tensor, each valid until the next: they share one small buffer."""
-    dtype = DTYPES[entry.dtype]
-    buffer = torch.empty(min(BLOCK_BYTES, entry.size_bytes), dtype=torch.uint8)
-    view = memoryview(buffer.numpy())  # type: ignore[arg-type]
+def dtype_of(kind: str) -> torch.dtype:
+    """The type called so."""
+    import torch
+
+    found = getattr(torch, kind)
+    assert isinstance(found, torch.dtype)
+    return found
+
+
+def as_float32(raw: np.ndarray, kind: str) -> np.ndarray:
+    """Bytes of floats [..., bytes] of this type -> [..., n] float32."""
+    if kind == "bfloat16":  # the upper half of a float32
+        return (raw.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+    with np.errstate(over="ignore"):  # infinity, which a check finds
+        return raw.view(kind).astype(np.float32)
+
+
+def _blocks(header: Header, entry: TensorEntry) -> Iterator[np.ndarray]:
+    """Yields blocks of the bytes of a tensor, each valid until the next: they share one small buffer."""
+    buffer = np.empty(min(BLOCK_BYTES, entry.size_bytes), np.uint8)
+    view = memoryview(buffer)  # type: ignore[arg-type]
     try:
         with header.path.open("rb", buffering=0) as file:
             file.seek(entry.begin)
@@ -145,7 +183,7 @@ def _blocks(header: Header, entry: TensorEntry) -> Iterator[Tensor]:
             while left:
                 size = min(left, len(view))
                 _read_fully(header, file.readinto, view[:size])
-                yield buffer[:size].view(dtype)
+                yield buffer[:size]
                 left -= size
     except OSError as error:
         raise unreadable(header.path, error) from None

@@ -2,7 +2,7 @@
 
 A kept file is a safetensors file of bytes, named by the SHA-256 of the weights and the version of the layout. It is
 written under another name and renamed when it is whole. Its metadata has a sum over its bytes; a file that does not fit
-its name, the model or its sum is made again.
+its name, the model or its sum is made again. Does not import torch.
 """
 
 from __future__ import annotations
@@ -19,16 +19,15 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+import numpy as np
 
 from omnitts_cli.audio.target import open_temporary
 from omnitts_cli.errors import ModelError, Notice
 from omnitts_cli.kernels.ops import EIGHT, EightBits
 from omnitts_cli.weights import eight_files
-from omnitts_cli.weights.checkpoint import Checkpoint
+from omnitts_cli.weights.arrays import finite, read, sources_of
+from omnitts_cli.weights.checkpoint import Checkpoint, as_float32
 from omnitts_cli.weights.header import shown
-from omnitts_cli.weights.load import read, sources_of, usable
 
 ALIGNED = 4096  # where the first matrix begins
 STALE_S = 3600.0  # a half-written file of this age belongs to no process
@@ -55,35 +54,31 @@ def _paired(name: str) -> bool:
     return name.endswith(".gate_up")
 
 
-def packed(eight: EightBits, name: str, weight: Tensor) -> Tensor:
-    """What takes the place of a float tensor called `name`: bytes of a matrix of the language side; the text's table in
-    bfloat16, as it is stored; any other as it is."""
-    if not is_matrix(name):
-        return weight.bfloat16() if name == TABLE else weight
-    made = torch.zeros(size_of(eight, name, tuple(weight.shape)), dtype=EIGHT)
-    for one, out in zip(weight.view(-1, *weight.shape[-2:]), made.view(-1, made.shape[-1]), strict=True):
+def packed(eight: EightBits, name: str, weight: np.ndarray) -> np.ndarray:
+    """The bytes of a matrix of the language side, or of several in one tensor."""
+    made = np.zeros(size_of(eight, name, weight.shape), np.uint8)
+    for one, out in zip(weight.reshape(-1, *weight.shape[-2:]), made.reshape(-1, made.shape[-1]), strict=True):
         eight.make(one, out, _paired(name))
     return made
 
 
 @dataclass(frozen=True)
 class Origin:
-    """A model's language side without values, and where they are."""
+    """Where the values of a model's language side are, and what they are for."""
 
-    module: nn.Module
+    sizes: Mapping[str, tuple[int, ...]]  # of each tensor
     names: Mapping[str, Any]  # the sources of each tensor
     files: Checkpoint
     model: str  # its name
     sha256: str | None  # of the weights; None if it is unknown, and then nothing is kept
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        return {name: tuple(old.shape) for name, old in self.module.named_parameters() if is_matrix(name)}
+        return {name: size for name, size in self.sizes.items() if is_matrix(name)}
 
-    def made(self, eight: EightBits) -> Iterator[tuple[str, Tensor]]:
+    def made(self, eight: EightBits) -> Iterator[tuple[str, np.ndarray]]:
         """Every matrix in turn, from the model's files. Refuses unusable values, in the table of the text too."""
-        for name, shape in self.shapes().items():
-            whole = torch.empty(shape)
-            read(self.names[name], self.files, whole)
+        for name in self.shapes():
+            whole = read(self.names[name], self.files)
             try:
                 yield name, packed(eight, name, whole)
             except ValueError as error:
@@ -94,12 +89,12 @@ class Origin:
                     hint="--dtype fp32",
                 ) from None
         name = sources_of(self.names[TABLE])[0]
-        check = usable(self.files, torch.float32)
-        for block in self.files.mapped(name).split(4096):
-            check(name, block)
+        check, (kind, _), entries = finite(self.files), self.files.names()[name], self.files.mapped(name)
+        for first in range(0, len(entries), 4096):
+            check(name, as_float32(entries[first : first + 4096], kind))
 
 
-def matrices(origin: Origin, eight: EightBits, tell: Tell) -> dict[str, Tensor]:
+def matrices(origin: Origin, eight: EightBits, tell: Tell) -> dict[str, np.ndarray]:
     """Every matrix of the model in 8 bits: from the cache folder, where they are put if they are not there yet."""
     if origin.sha256 is None:
         return dict(origin.made(eight))
@@ -119,16 +114,12 @@ def matrices(origin: Origin, eight: EightBits, tell: Tell) -> dict[str, Tensor]:
     return dict(origin.made(eight)) if found is None else found
 
 
-def table(origin: Origin) -> dict[str, Tensor]:
-    """The table of the text, mapped in the type of the file; nothing if it cannot be mapped."""
-    name = sources_of(origin.names[TABLE])[0]
-    return {TABLE: origin.files.mapped(name)}
-
-
 # ---- kept files
 
 
-def kept(path: Path, origin: Origin, eight: EightBits, tell: Tell = lambda notice: None) -> dict[str, Tensor] | None:
+def kept(
+    path: Path, origin: Origin, eight: EightBits, tell: Tell = lambda notice: None
+) -> dict[str, np.ndarray] | None:
     """The matrices of a kept file, mapped; None if there is none that can be used."""
     if not path.exists():
         return None
@@ -148,9 +139,9 @@ def kept(path: Path, origin: Origin, eight: EightBits, tell: Tell = lambda notic
     return None
 
 
-def sum_of(eight: EightBits, found: Mapping[str, Tensor]) -> str:
+def sum_of(eight: EightBits, found: Mapping[str, np.ndarray]) -> str:
     """One sum over all matrices, in the order of their names."""
-    return _total({name: eight.sum_of(one.view(-1)) for name, one in found.items()})
+    return _total({name: eight.sum_of(one.reshape(-1)) for name, one in found.items()})
 
 
 def _total(sums: Mapping[str, str]) -> str:
@@ -173,8 +164,8 @@ def _write(path: Path, origin: Origin, eight: EightBits) -> None:
             start = _header(shapes, origin, "0" * 32)
             file.seek(len(start))
             for name, matrix in origin.made(eight):
-                file.write(matrix.numpy().data)
-                sums[name] = eight.sum_of(matrix.view(-1))
+                file.write(matrix.data)
+                sums[name] = eight.sum_of(matrix.reshape(-1))
             file.truncate()
             file.seek(0)
             file.write(_header(shapes, origin, _total(sums)))

@@ -6,19 +6,17 @@ Tensors go straight to the device, one at a time and in their final dtype.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 
 import torch
 from torch import Tensor, nn
 
-from omnitts_cli.errors import ModelError
 from omnitts_cli.models.sources import Derived, Join, Names, One, Source, Stack
+from omnitts_cli.weights import arrays
+from omnitts_cli.weights.arrays import refuse_others, unusable
 from omnitts_cli.weights.checkpoint import Checkpoint
-from omnitts_cli.weights.header import shown
-
-_LOADABLE = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def fill(
@@ -41,8 +39,8 @@ def fill(
     """
     ours = tensors_of(module)
     _promise_complete(ours, names)
-    if wrong := list(_differences(ours, names, files, unused)):
-        raise _mismatch(files, wrong)
+    kinds = {name: None if old.is_floating_point() else _plain(old.dtype) for name, old in ours.items()}
+    refuse_others({name: (kinds[name], tuple(old.shape)) for name, old in ours.items()}, names, files, unused)
     for name, old in ours.items():
         if name in ready:
             put(module, name, ready[name])
@@ -71,77 +69,6 @@ def _promise_complete(ours: dict[str, Tensor], names: Names) -> None:
     assert not empty, f"the rename table lacks {empty[:3]}"
 
 
-def _differences(
-    ours: dict[str, Tensor], names: Names, files: Checkpoint, unused: Sequence[str] | None
-) -> Iterable[str]:
-    """One line for each difference between the checkpoint and what the module expects."""
-    theirs = files.names()
-    used: set[str] = set()
-    for name, source in names.items():
-        wanted = sources_of(source)
-        used.update(wanted)
-        missing = [part for part in wanted if part not in theirs]
-        yield from (f"missing: {shown(part)}" for part in missing)
-        if not missing:
-            yield from _misfits(ours[name], source, {part: theirs[part] for part in wanted})
-    if unused is not None:
-        for name in sorted(theirs.keys() - used):
-            if not any(fnmatchcase(name, pattern) for pattern in unused):
-                yield f"unexpected: {shown(name)}"
-
-
-def sources_of(source: Source) -> tuple[str, ...]:
-    return (source.name,) if isinstance(source, One) else source.names
-
-
-def _misfits(target: Tensor, source: Source, parts: dict[str, tuple[torch.dtype, tuple[int, ...]]]) -> Iterable[str]:
-    for part, (dtype, _) in parts.items():
-        if target.is_floating_point() and dtype not in _LOADABLE:
-            yield f"{shown(part)} is {_plain(dtype)}, not a float that can be loaded"
-        if not target.is_floating_point() and dtype != target.dtype:
-            yield f"{shown(part)} is {_plain(dtype)}, expected {_plain(target.dtype)}"
-    first, got = next(iter(parts)), [shape for _, shape in parts.values()]
-    shape = tuple(target.shape)
-    match source:
-        case One() if got[0] != shape:
-            yield f"{shown(first)} is {list(got[0])}, expected {list(shape)}"
-        case Stack():
-            bad = [part for part, (_, one) in parts.items() if one != shape[1:]]
-            yield from (f"{shown(part)} is {list(parts[part][1])}, expected {list(shape[1:])}" for part in bad)
-            if not bad and len(got) != shape[0]:
-                yield f"{len(got)} tensors like {shown(first)}, expected {shape[0]}"
-        case Join():
-            bad = [part for part, (_, one) in parts.items() if not one or one[1:] != shape[1:]]
-            yield from (f"{shown(part)} is {list(parts[part][1])}, expected rows of {list(shape[1:])}" for part in bad)
-            if not bad and (rows := sum(one[0] for one in got)) != shape[0]:
-                yield f"{' + '.join(map(shown, parts))} have {rows} rows, expected {shape[0]}"
-        case Derived() if (made := _made_shape(source, got)) != shape:
-            yield f"{shown(first)} and {len(got) - 1} more give {made or 'nothing'}, expected {list(shape)}"
-
-
-def _made_shape(source: Derived, shapes: list[tuple[int, ...]]) -> tuple[int, ...] | None:
-    """The shape that a computation would give, found without reading the files.
-
-    The "meta" device would import torch's compiler, which takes a second, so an expanded scalar stands for each
-    tensor; not if an axis has size 1, which would broadcast against the other tensors.
-    """
-    place = "meta" if any(1 in shape for shape in shapes) else "cpu"
-    try:
-        return tuple(source.compute(*(torch.zeros((), device=place).expand(shape) for shape in shapes)).shape)
-    except (RuntimeError, IndexError, ValueError):
-        return None  # the tensors do not fit each other
-
-
-def _mismatch(files: Checkpoint, wrong: list[str]) -> ModelError:
-    count = f"{len(wrong)} differences: " if len(wrong) > 1 else ""
-    more = f"; and {len(wrong) - 3} more" if len(wrong) > 3 else ""
-    return ModelError(
-        f"the weights in {shown(files.path, 400)} do not match its config.json",
-        cause=count + "; ".join(wrong[:3]) + more,
-        hint="take config.json and weights from the same model: omnitts models pull NAME",
-    )
-
-
 def read(source: Source, files: Checkpoint, target: Tensor) -> None:
     """Fill a tensor from the files. Raises ModelError for values that cannot be used."""
     check = usable(files, target.dtype) if target.is_floating_point() else None
@@ -157,11 +84,8 @@ def read(source: Source, files: Checkpoint, target: Tensor) -> None:
         case Stack(parts):
             for index, part in enumerate(parts):
                 files.read_into(part, target[index], check)
-        case Derived(parts, compute):
-            values = [torch.empty(files.shape(part), device=target.device, dtype=torch.float32) for part in parts]
-            for part, value in zip(parts, values, strict=True):
-                files.read_into(part, value, usable(files, torch.float32))
-            target.copy_(compute(*values))
+        case Derived():
+            target.copy_(torch.from_numpy(arrays.read(source, files)))
 
 
 def usable(files: Checkpoint, dtype: torch.dtype) -> Callable[[str, Tensor], None]:
@@ -174,11 +98,9 @@ def usable(files: Checkpoint, dtype: torch.dtype) -> Callable[[str, Tensor], Non
         if -largest <= low and high <= largest:
             return
         finite = low - low == 0 == high - high
-        raise ModelError(
-            f"{shown(files.file_of(name), 400)} holds values that cannot be used",
-            cause=f"tensor '{shown(name)}' {f'does not fit {_plain(dtype)}' if finite else 'holds NaN or infinity'}",
-            hint="--dtype bf16   or   --dtype fp32" if finite else "omnitts models verify",
-        )
+        if finite:
+            raise unusable(files, name, f"does not fit {_plain(dtype)}", "--dtype bf16   or   --dtype fp32")
+        raise unusable(files, name, "holds NaN or infinity", "omnitts models verify")
 
     return check
 

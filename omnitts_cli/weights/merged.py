@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from omnitts_cli.errors import VoiceError
 from omnitts_cli.voices import Adapter, Pair
 from omnitts_cli.weights.checkpoint import Checkpoint
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 WEIGHT = ".weight"
 
@@ -40,11 +43,22 @@ class MergedCheckpoint(Checkpoint):
             )
         return MergedCheckpoint(files.path, files.headers, adapter.pairs)
 
+    def array(self, name: str, check: Callable[[str, np.ndarray], None] | None = None) -> np.ndarray:
+        whole, pair = super().array(name, check), self._pair(name)
+        if pair is not None:
+            whole += np.float32(pair.scale) * (pair.b @ pair.a)
+        return whole
+
     def read_into(self, name: str, target: Tensor, check: Callable[[str, Tensor], None] | None = None) -> None:
-        pair = self.pairs.get(name.removesuffix(WEIGHT)) if name.endswith(WEIGHT) else None
-        if pair is None:
+        if self._pair(name) is None:
             return super().read_into(name, target, check)
+        import torch
+
         whole = torch.empty(self.shape(name), dtype=torch.float32)
         super().read_into(name, whole, check)
+        pair = self.pairs[name.removesuffix(WEIGHT)]
         whole += pair.scale * (torch.from_numpy(pair.b) @ torch.from_numpy(pair.a))
         target.copy_(whole)
+
+    def _pair(self, name: str) -> Pair | None:
+        return self.pairs.get(name.removesuffix(WEIGHT)) if name.endswith(WEIGHT) else None

@@ -12,7 +12,7 @@ from golden_set import checkpoint
 from omnitts_cli.bench.quality import measured, requests
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.errors import UsageError
-from omnitts_cli.kernels import cpu
+from omnitts_cli.kernels.cpu import table as cpu
 from omnitts_cli.speech.load import load_model
 from omnitts_cli.voices import Designed, Named
 

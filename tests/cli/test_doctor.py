@@ -98,9 +98,9 @@ def test_it_tells_what_released_models_need(
 ) -> None:
     from omnitts_cli.speech import outlook as module
 
-    monkeypatch.setattr(module, "speeds", lambda bits: module.Speeds(2, 20 * 2**30 / 1e9, 40.0))
-    monkeypatch.setattr(module, "outlook", lambda name, *_: module.Outlook(name, 2 << 30, rtf))
-    monkeypatch.setattr(module, "is_busy", lambda threads: free > 2 << 30)
+    monkeypatch.setattr(doctor, "speeds", lambda bits: module.Speeds(2, 20 * 2**30 / 1e9, 40.0))
+    monkeypatch.setattr(doctor, "outlook", lambda name, *_: module.Outlook(name, 2 << 30, rtf))
+    monkeypatch.setattr(doctor, "is_busy", lambda threads: free > 2 << 30)
     made = doctor.released_models(Small(free, SimpleNamespace(together=(2, 4))))
     assert made.status == status and "0.6b needs 2.0 GiB" in made.words and "1.7b" in made.words
     assert ("other programs" in made.words) == (free > 2 << 30)

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from omnitts_cli.devices.cpu import CPUDevice, omp_threads
+from omnitts_cli.devices.cpu import CPUDevice
+from omnitts_cli.devices.host import omp_threads
 from omnitts_cli.devices.system import physical_cores, processor
 from omnitts_cli.errors import DeviceError
-from omnitts_cli.kernels import cpu as kernels
+from omnitts_cli.kernels.cpu import table as kernels
 from omnitts_cli.settings import environment
 
 

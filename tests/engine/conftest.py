@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from engine_kit import Poisoner, model_over
 
-from omnitts_cli.kernels import cpu
+from omnitts_cli.kernels.cpu import table as cpu
 from omnitts_cli.models.roles import SpeechModel
 
 

@@ -12,12 +12,12 @@ from engine_kit import plan_of
 
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.devices.workers import WorkerFetch
-from omnitts_cli.engine import codec_jobs
 from omnitts_cli.engine.codec_jobs import END_RUNNING, FEW, MANY, MOST, NEWCOMERS, SOME, CodecJobs, few
 from omnitts_cli.engine.frame import StepContext
 from omnitts_cli.engine.meter import RequestMeter
 from omnitts_cli.engine.slots import Record, SlotTable, State, Stop
-from omnitts_cli.kernels import cpu
+from omnitts_cli.kernels.cpu import table as cpu
+from omnitts_cli.models import networks
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.request import Request
 
@@ -59,9 +59,9 @@ def test_the_first_chunk_is_one_frame(jobs: CodecJobs, context: StepContext) -> 
 def test_float16_storage_goes_with_a_model_in_8_bits(
     precision: str, halves: bool, context: StepContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, plain = list[bool](), codec_jobs.slot_decoder
-    monkeypatch.setattr(codec_jobs, "slot_decoder", lambda *about: asked.append(about[-1]) or plain(*about))
-    monkeypatch.setattr(SpeechModel, "precision", precision)
+    asked, plain = list[bool](), networks.slot_decoder
+    monkeypatch.setattr(networks, "slot_decoder", lambda *about: asked.append(about[-1]) or plain(*about))
+    monkeypatch.setattr(networks.Networks, "precision", precision)
     CodecJobs(context, context.device.stream())
     assert asked == [halves]
 

@@ -17,8 +17,8 @@ from engine_kit import engine_of, join, requests_of, rested
 
 from omnitts_cli.audio.chunk import Clip
 from omnitts_cli.engine.engine import Engine, News
-from omnitts_cli.engine.frame import fused_frame
 from omnitts_cli.engine.slots import Plan, SlotTable
+from omnitts_cli.models.networks import fused_frame
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.models.slot_decoder import slot_decoder
 from omnitts_cli.request import Failed

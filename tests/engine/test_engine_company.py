@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import warm
 
-from omnitts_cli.kernels import cpu
+from omnitts_cli.kernels.cpu import table as cpu
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 MINIATURE = "-m random:toy -d cpu -t 1 --dtype fp32 --exact -n 10 --short 2,4 --long 9,12 --no-keep".split()

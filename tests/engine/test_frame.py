@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from omnitts_cli.engine.frame import frame, fused_frame
 from omnitts_cli.engine.slots import Plan, SlotTable, Stop
+from omnitts_cli.models.networks import frame, fused_frame
 from omnitts_cli.models.roles import SpeechModel
 
 RING = 4

@@ -18,7 +18,7 @@ import pytest
 from omnitts_cli.fleet import job
 from omnitts_cli.fleet.part import Writers
 from omnitts_cli.fleet.speaker import KEPT_S
-from omnitts_cli.kernels import cpu as kernels
+from omnitts_cli.kernels.cpu import table as kernels
 
 soundfile = pytest.importorskip("soundfile")
 

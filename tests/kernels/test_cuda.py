@@ -13,9 +13,10 @@ import torch
 from hopper import NEEDS_HOPPER
 
 from omnitts_cli.devices.cuda import CUDADevice
-from omnitts_cli.engine.frame import frame
 from omnitts_cli.engine.slots import Plan, SlotTable
-from omnitts_cli.families.qwen3_tts.family import FAMILY, facts, parts
+from omnitts_cli.families.qwen3_tts.family import FAMILY, facts
+from omnitts_cli.families.qwen3_tts.modules import parts
+from omnitts_cli.models.networks import frame
 
 pytestmark = NEEDS_HOPPER
 KINDS = {0: "kernel", 1: "copy", 2: "fill"}  # CUgraphNodeType

@@ -18,14 +18,15 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from omnitts_cli.engine.frame import frame
 from omnitts_cli.engine.slots import Plan, SlotTable
-from omnitts_cli.families.qwen3_tts.family import FAMILY, facts, parts
+from omnitts_cli.families.qwen3_tts.family import FAMILY, facts
+from omnitts_cli.families.qwen3_tts.modules import parts
 from omnitts_cli.kernels.cuda import CAPABILITY, attend, prefetched
 from omnitts_cli.kernels.cuda import predictor as persistent_predictor
 from omnitts_cli.kernels.cuda import rows as row_kernels
 from omnitts_cli.kernels.cuda import talker as persistent_talker
 from omnitts_cli.kernels.ops import Ops, PredictorParts
+from omnitts_cli.models.networks import frame
 
 triton = pytest.importorskip("triton")
 

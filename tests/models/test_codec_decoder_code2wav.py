@@ -15,10 +15,11 @@ from tiny_models import near
 from torch import Tensor
 
 from omnitts_cli.families.qwen3_omni.names.codec import UNUSED, code2wav_names
-from omnitts_cli.kernels import cpu, plain_codec
+from omnitts_cli.kernels import plain_codec
+from omnitts_cli.kernels.cpu import table as cpu
 from omnitts_cli.kernels.ops import CodecOps
-from omnitts_cli.models.codec_decoder import Code2Wav, Code2WavShape
-from omnitts_cli.models.codec_layers import TransformerShape
+from omnitts_cli.models.codec_decoder import Code2Wav
+from omnitts_cli.models.shapes import Code2WavShape, TransformerShape
 from omnitts_cli.models.slot_decoder import slot_decoder
 from omnitts_cli.weights.checkpoint import Checkpoint
 from omnitts_cli.weights.load import fill

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from omnitts_cli.models.codec_encoder import ClipTransformer
-from omnitts_cli.models.codec_layers import TransformerShape, WindowedTransformer
+from omnitts_cli.models.codec_layers import WindowedTransformer
+from omnitts_cli.models.shapes import TransformerShape
 
 SHAPE = TransformerShape(hidden=12, inner=20, layers=2, heads=3, head_dim=8, scale=0.7)
 

@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from omnitts_cli.models.embed import FrameEmbedder, PromptRows, TextEmbedder
+from omnitts_cli.models.embed import FrameEmbedder, TextEmbedder
+from omnitts_cli.models.prompts import PromptRows
 from omnitts_cli.models.roles import Draft
 
 HIDDEN, GROUPS, CODES, PAD = 64, 3, 10, 39

@@ -8,7 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from omnitts_cli.models.embed import BLOCK, KnownRows, TextEmbedder, sent
+from omnitts_cli.models.embed import TextEmbedder, sent
+from omnitts_cli.models.prompts import BLOCK, KnownRows
 
 
 def embedder() -> TextEmbedder:

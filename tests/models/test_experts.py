@@ -12,8 +12,9 @@ from torch import Tensor
 
 from omnitts_cli.kernels.plain import rms_norm
 from omnitts_cli.kernels.plain_experts import mixture
-from omnitts_cli.models.experts import Experts, ExpertShape
-from omnitts_cli.models.layers import Stack, StackShape
+from omnitts_cli.models.experts import Experts
+from omnitts_cli.models.layers import Stack
+from omnitts_cli.models.shapes import ExpertShape, StackShape
 
 SHAPE = ExpertShape(count=8, chosen=3, inner=24, shared=40)
 STACK = StackShape(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from omnitts_cli.models.layers import Stack, StackShape
+from omnitts_cli.models.layers import Stack
+from omnitts_cli.models.shapes import StackShape
 
 ZERO = torch.zeros(1, dtype=torch.int64)
 

@@ -13,8 +13,7 @@ from torch import Tensor
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Normed
 from omnitts_cli.models import sampling
-from omnitts_cli.models.roles import LEAST_FRAMES, Facts
-from omnitts_cli.models.sampling import Controls
+from omnitts_cli.models.roles import LEAST_FRAMES, Controls, Facts
 
 FACTS = Facts(
     groups=3, codes=6, vocabulary=10, end_code=8, hidden=4, sample_rate=8000, samples_per_frame=640, max_positions=99
@@ -120,7 +119,7 @@ def test_groups_have_random_numbers_and_settings_of_their_own() -> None:
 
 def test_columns_are_rows_of_a_table() -> None:
     table = controls(4, seed=[5, 6, 7, 8], top_k=[1, 2, 3, 4])
-    picked = table.rows(torch.tensor([3, 1, 1]))
+    picked = table.rows(torch.tensor([3, 1, 1]), plain.OPS)
     assert picked.seed.tolist() == [8, 6, 6] and picked.top_k.tolist() == [4, 2, 2]
     empty = Controls.empty(3, "cpu")
     assert empty.penalty.tolist() == [1.0] * 3 and not empty.ignore_end.any() and not empty.temperature.any()

@@ -10,11 +10,12 @@ import torch
 from tiny_models import error
 from torch import Tensor
 
-from omnitts_cli.kernels import cpu, plain_codec
+from omnitts_cli.kernels import plain_codec
 from omnitts_cli.kernels.cpu import library
+from omnitts_cli.kernels.cpu import table as cpu
 from omnitts_cli.kernels.ops import CodecOps, Product, Unit
-from omnitts_cli.models.codec_decoder import CodecDecoder, DecoderShape
-from omnitts_cli.models.codec_layers import TransformerShape
+from omnitts_cli.models.codec_decoder import CodecDecoder
+from omnitts_cli.models.shapes import DecoderShape, TransformerShape
 from omnitts_cli.models.slot_decoder import slot_decoder
 
 BOUND = 1e-5

@@ -12,7 +12,8 @@ from tiny_models import error, speaker_encoder
 from torch import Tensor
 
 from omnitts_cli.errors import InputError
-from omnitts_cli.models.speaker import MelShape, SpeakerEncoder, SpeakerShape
+from omnitts_cli.models.shapes import MelShape, SpeakerShape
+from omnitts_cli.models.speaker import SpeakerEncoder
 
 BOUND = 1e-5
 

@@ -8,7 +8,8 @@ import torch
 from golden_set import case
 from tiny_models import error
 
-from omnitts_cli.models.speaker import MelShape, hertz, log_mel, mel_filters, mels
+from omnitts_cli.models.shapes import MelShape
+from omnitts_cli.models.speaker import hertz, log_mel, mel_filters, mels
 
 SHAPE = MelShape()
 

@@ -20,7 +20,7 @@ from serving import start
 from omnitts_cli.audio.pcm import to_int16
 from omnitts_cli.devices.fingerprint import of_exact
 from omnitts_cli.errors import ModelError
-from omnitts_cli.kernels import cpu as kernels
+from omnitts_cli.kernels.cpu import table as kernels
 from omnitts_cli.request import Request
 from omnitts_cli.server import engines as server_engines
 from omnitts_cli.server.engines import Engines

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.families.toy import toy
-from omnitts_cli.kernels import cpu
-from omnitts_cli.kernels.ops import DecoderParts
+from omnitts_cli.kernels.cpu import table as cpu
+from omnitts_cli.kernels.ops import DecoderParts, EightBits
 from omnitts_cli.models.codec_decoder import CodecDecoder
 from omnitts_cli.models.slot_decoder import slot_decoder
 from omnitts_cli.speech.outlook import Speeds, outlook, products_of, speeds
@@ -24,6 +24,12 @@ def device() -> CPUDevice:
     if made.ops().eight is None:
         pytest.skip("the library of the CPU was not compiled")
     return made
+
+
+def bits_of(device: CPUDevice) -> EightBits:
+    found = device.ops().eight
+    assert found is not None
+    return found
 
 
 def test_the_products_of_a_codec_are_those_of_its_layers() -> None:
@@ -51,17 +57,17 @@ def test_the_products_of_a_codec_are_those_of_its_layers() -> None:
 
 
 def test_a_machine_twice_as_fast_needs_half_the_time(device: CPUDevice) -> None:
-    slow = outlook("0.6b-customvoice", device, SPEED)
-    assert outlook("0.6b-customvoice", device, Speeds(2, 40.0, 80.0)).rtf == pytest.approx(slow.rtf / 2)
-    larger = outlook("1.7b-customvoice", device, SPEED)
+    slow = outlook("0.6b-customvoice", bits_of(device), SPEED)
+    assert outlook("0.6b-customvoice", bits_of(device), Speeds(2, 40.0, 80.0)).rtf == pytest.approx(slow.rtf / 2)
+    larger = outlook("1.7b-customvoice", bits_of(device), SPEED)
     assert larger.rtf > 1.2 * slow.rtf and larger.memory_bytes > 1.4 * slow.memory_bytes
 
 
 def test_the_smaller_model_in_numbers(device: CPUDevice) -> None:
     """Bytes of a frame as they were counted: 1.76 GB of the language side, 2.46 G products of the codec."""
-    reading = outlook("0.6b-customvoice", device, Speeds(2, 20.0, 1e9)).rtf / 12.5
+    reading = outlook("0.6b-customvoice", bits_of(device), Speeds(2, 20.0, 1e9)).rtf / 12.5
     assert reading * 0.75 * 20 == pytest.approx(1.76, rel=0.03)
-    multiplying = outlook("0.6b-customvoice", device, Speeds(2, 1e9, 40.0)).rtf / 12.5
+    multiplying = outlook("0.6b-customvoice", bits_of(device), Speeds(2, 1e9, 40.0)).rtf / 12.5
     assert multiplying * 0.9 * 40 == pytest.approx(2.46, rel=0.03)
 
 

@@ -17,7 +17,7 @@ from stand_in import StandIn, on_own_socket
 
 import omnitts_cli as omnitts
 from omnitts_cli.errors import DeviceError
-from omnitts_cli.kernels import cpu as kernels
+from omnitts_cli.kernels.cpu import table as kernels
 from omnitts_cli.settings.environment import server_socket
 from omnitts_cli.speech import remote, servers
 from omnitts_cli.speech import tts as front_door

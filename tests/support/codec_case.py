@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from omnitts_cli.models.codec_decoder import CodecDecoder, DecoderShape
-from omnitts_cli.models.codec_layers import TransformerShape
+from omnitts_cli.models.codec_decoder import CodecDecoder
+from omnitts_cli.models.shapes import DecoderShape, TransformerShape
 
 
 def small_codec(quantised: int = 16, window: int = 4) -> CodecDecoder:

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from omnitts_cli.kernels.ops import Normed
-from omnitts_cli.models.roles import Prompt, SpeechModel
-from omnitts_cli.models.sampling import Controls, choose_first, choose_rest
+from omnitts_cli.models.roles import Controls, Prompt, SpeechModel
+from omnitts_cli.models.sampling import choose_first, choose_rest
 
 
 def likeliest(group: int, logits: Tensor, table: Normed | None) -> tuple[Tensor, Normed | None]:

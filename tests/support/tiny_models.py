@@ -15,9 +15,10 @@ from torch import Tensor
 from omnitts_cli.families.common.fields import Fields
 from omnitts_cli.families.common.tokenizer import read_tokenizer
 from omnitts_cli.families.qwen3_omni.prompt import OmniPrompter
-from omnitts_cli.families.qwen3_tts.cloner import encoder_names, encoder_shape, speaker_names, speaker_shape
 from omnitts_cli.families.qwen3_tts.config import Config, decoder_shape, read_config
-from omnitts_cli.families.qwen3_tts.family import Parts, assemble, decoder_names, parts
+from omnitts_cli.families.qwen3_tts.encoders import encoder_names, encoder_shape, speaker_names, speaker_shape
+from omnitts_cli.families.qwen3_tts.family import decoder_names
+from omnitts_cli.families.qwen3_tts.modules import Parts, assemble, parts
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.models.codec_decoder import CodecDecoder

@@ -19,7 +19,8 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.runtime.jit import JITFunction
 
-from omnitts_cli.families.qwen3_tts.family import FAMILY, parts
+from omnitts_cli.families.qwen3_tts.family import FAMILY
+from omnitts_cli.families.qwen3_tts.modules import parts
 
 SM, SHARED = int(sys.argv[1]), int(sys.argv[2])
 ROWS, PROMPTS = ([int(size) for size in words.split(",") if size] for words in sys.argv[3:5])

@@ -20,7 +20,7 @@ from tune_recipe import PLANS, TEXTS, abridged, adapter, build, scale_of
 from omnitts_cli.families.common.parts import Language
 from omnitts_cli.families.common.tokenizer import read_tokenizer
 from omnitts_cli.families.qwen3_tts.config import Config, read_config
-from omnitts_cli.families.qwen3_tts.family import parts
+from omnitts_cli.families.qwen3_tts.modules import parts
 from omnitts_cli.families.qwen3_tts.prompt import Qwen3Prompter
 from omnitts_cli.models.sources import Names
 from omnitts_cli.request import Request, TextMode

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.families.qwen3_tts.config import read_config
-from omnitts_cli.families.qwen3_tts.family import parts as family_parts
+from omnitts_cli.families.qwen3_tts.modules import parts as family_parts
 from omnitts_cli.training.__main__ import main
 from omnitts_cli.training.codec_stage import CodecStage
 from omnitts_cli.training.export import export

@@ -26,8 +26,9 @@ from trap import Trap
 
 from omnitts_cli.errors import ModelError
 from omnitts_cli.models.sources import Names, One
+from omnitts_cli.weights.checkpoint import Checkpoint
 from omnitts_cli.weights.header import HEADER_LIMIT, read_header, shown
-from omnitts_cli.weights.load import Checkpoint, fill
+from omnitts_cli.weights.load import fill
 
 F32 = {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -12,7 +13,8 @@ from torch import Tensor, nn
 
 from omnitts_cli.errors import ModelError
 from omnitts_cli.models.sources import Derived, Join, Names, One, Stack
-from omnitts_cli.weights.load import Checkpoint, fill
+from omnitts_cli.weights.checkpoint import Checkpoint
+from omnitts_cli.weights.load import fill
 
 
 class Toy(nn.Module):
@@ -34,7 +36,7 @@ NAMES: Names = {
     "plain.bias": One("a.bias"),
     "joined": Join(("q", "k")),
     "stacked": Stack(("heads.0", "heads.1")),
-    "book": Derived(("sum", "usage"), lambda total, usage: total / usage.clamp(min=1e-5)[:, None]),
+    "book": Derived(("sum", "usage"), lambda total, usage: total / np.maximum(usage, np.float32(1e-5))[:, None]),
     "counts": One("counts"),
 }
 

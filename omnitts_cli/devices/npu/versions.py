@@ -12,9 +12,9 @@ from types import ModuleType
 
 import torch
 
+from omnitts_cli.devices.npu import PACKAGE
 from omnitts_cli.errors import DeviceError
 
-PACKAGE = "torch_npu"
 LEAST_CANN = (8, 5)
 """What the vendor's table asks for from torch_npu 2.9 on, the oldest that we take."""
 

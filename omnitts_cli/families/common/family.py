@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from omnitts_cli.families.common.parts import Part
 from omnitts_cli.models.roles import Cloner, SpeechModel
-from omnitts_cli.models.thinker import TextModel
+from omnitts_cli.models.sources import Names
 
 
 @dataclass(frozen=True)
@@ -17,12 +16,26 @@ class ThinkerFamily:
     """The part of a family that answers questions in text."""
 
     read_config: Callable[[Path], Any]
-    part: Callable[..., Part]  # config, ops
-    tower: Callable[[Any], Part | None]  # config; None: the model takes no sound
-    projection: Callable[[Any], Part | None]  # config; None: the model does not speak its answers
-    assemble: Callable[..., TextModel]  # name, config, filled part, tokenizer, filled tower, filled projection or None
+    part: Callable[..., Any]  # config, ops -> a Part
+    tower: Callable[[Any], Any]  # config -> a Part; None: the model takes no sound
+    projection: Callable[[Any], Any]  # config -> a Part; None: the model does not speak its answers
+    # name, config, filled part, tokenizer, filled tower, filled projection or None -> a TextModel
+    assemble: Callable[..., Any]
     made_up: tuple[str, ...]  # names of its models of random weights, without "random:"
     made_up_config: Callable[[Path], Any]
+
+
+Tensors = tuple[Names, dict[str, tuple[int, ...]], str, tuple[str, ...]]
+"""Names and shapes of the tensors of a network, their folder inside that of the model, and patterns of names in the
+same files that belong to other networks."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The tensors of the networks that speak."""
+
+    language: Tensors
+    decoder: Tensors
 
 
 @dataclass(frozen=True)
@@ -38,5 +51,7 @@ class Family:
     made_up: tuple[str, ...]  # names of its models of random weights, without "random:"
     made_up_config: Callable[[Path, str], Any]  # of one of these, and what to call its file
     cloner: Callable[..., Cloner | None] = lambda *_: None  # config, what fills a Part, place
+    stored: Callable[[Any], Stored] | None = None  # config -> what `compiled` needs
+    compiled: Callable[..., SpeechModel] | None = None  # name, config, a Compute, tokenizer; None: with PyTorch only
     thinker: ThinkerFamily | None = None
     complete: Callable[[str, str | None], str] = lambda name, variant: name  # a short name and its variant -> a name

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-
-from torch import Tensor
+from typing import Any
 
 from omnitts_cli.families.common.tokenizer import TextTokenizer, printable
 
@@ -60,14 +59,14 @@ class Arriving:
 class LiveRows:
     """Fills the LiveText role."""
 
-    def __init__(self, arriving: Arriving, rows: Callable[[list[int]], Tensor], end: int) -> None:
+    def __init__(self, arriving: Arriving, rows: Callable[[list[int]], Any], end: int) -> None:
         self._arriving, self._rows, self._end = arriving, rows, end
 
-    def write(self, text: str) -> Tensor:
+    def write(self, text: str) -> Any:
         """[n, H]; n is 0 while nothing new is certain."""
         return self._rows(self._arriving.write(text))
 
-    def close(self) -> Tensor:
+    def close(self) -> Any:
         """[n, H], the last of them the end of the text."""
         return self._rows([*self._arriving.close(), self._end])
 
@@ -75,13 +74,13 @@ class LiveRows:
 class IdRows:
     """Fills the LiveIds role."""
 
-    def __init__(self, rows: Callable[[Sequence[int]], Tensor], end: int) -> None:
+    def __init__(self, rows: Callable[[Sequence[int]], Any], end: int) -> None:
         self._rows, self._end = rows, end
 
-    def write(self, ids: Sequence[int]) -> Tensor:
+    def write(self, ids: Sequence[int]) -> Any:
         """[n, H], a row for each token."""
         return self._rows(ids)
 
-    def close(self) -> Tensor:
+    def close(self) -> Any:
         """[1, H], the end of the text."""
         return self._rows([self._end])

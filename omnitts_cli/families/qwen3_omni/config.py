@@ -22,11 +22,9 @@ from omnitts_cli.families.common.fields import (
     same_tokens,
     text_ids,
 )
-from omnitts_cli.families.common.parts import SAMPLES_PER_FRAME, stack_shape, upsampling_fields
+from omnitts_cli.families.common.names import SAMPLES_PER_FRAME, stack_shape, upsampling_fields
 from omnitts_cli.families.qwen3_omni.released import DEFAULT_VOICE, FAMILY, LANGUAGES, PREDICTOR_SAMPLING, VOICES
-from omnitts_cli.models.codec_decoder import Code2WavShape
-from omnitts_cli.models.experts import ExpertShape
-from omnitts_cli.models.talker import PredictorShape, TalkerShape
+from omnitts_cli.models.shapes import Code2WavShape, ExpertShape, PredictorShape, TalkerShape
 from omnitts_cli.request import Sampling
 
 SAMPLE_RATE = 24_000

@@ -9,7 +9,8 @@ import torch
 
 from omnitts_cli.families.common.family import Family, ThinkerFamily
 from omnitts_cli.families.common.fields import Fields
-from omnitts_cli.families.common.parts import Language, Part, language_names
+from omnitts_cli.families.common.names import language_names
+from omnitts_cli.families.common.parts import Language, Part
 from omnitts_cli.families.common.tokenizer import TextTokenizer
 from omnitts_cli.families.qwen3_omni import released
 from omnitts_cli.families.qwen3_omni.config import SAMPLE_RATE, Config, config_of, read_config
@@ -29,8 +30,10 @@ from omnitts_cli.families.qwen3_omni.thinker import (
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.models.codec_decoder import Code2Wav
-from omnitts_cli.models.embed import Place, TextEmbedder
+from omnitts_cli.models.embed import TextEmbedder
 from omnitts_cli.models.experts import Experts
+from omnitts_cli.models.networks import Networks
+from omnitts_cli.models.prompts import Place
 from omnitts_cli.models.roles import Facts, SpeechModel
 
 
@@ -77,7 +80,7 @@ def assemble(
     codec.prepare()
     language.text.to_host()
     head = language.talker.head
-    return SpeechModel(
+    return Networks(
         name=name,
         facts=facts(config),
         talker=language.talker,

@@ -15,7 +15,8 @@ from omnitts_cli.families.common.live import Arriving, IdRows, LiveRows
 from omnitts_cli.families.common.refusals import no_instructions, unknown_language, unknown_voice, wrong_kind
 from omnitts_cli.families.common.tokenizer import TextTokenizer
 from omnitts_cli.families.qwen3_omni.config import Config
-from omnitts_cli.models.embed import Drafter, FrameEmbedder, Place, TextEmbedder, refuse_too_long
+from omnitts_cli.models.embed import FrameEmbedder, TextEmbedder
+from omnitts_cli.models.prompts import Drafter, Place, refuse_too_long
 from omnitts_cli.models.roles import Draft, LiveIds, LiveText, TooEarly, Turns
 from omnitts_cli.request import Request
 from omnitts_cli.text.model_input import text_to_speak

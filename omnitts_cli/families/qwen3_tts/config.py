@@ -25,17 +25,10 @@ from omnitts_cli.families.common.fields import (
     text_ids,
     text_input,
 )
-from omnitts_cli.families.common.parts import (
-    SAMPLES_PER_FRAME,
-    stack_shape,
-    upsampling_fields,
-)
-from omnitts_cli.families.qwen3_tts.cloner import encoder_shape, speaker_shape
+from omnitts_cli.families.common.names import SAMPLES_PER_FRAME, stack_shape, upsampling_fields
+from omnitts_cli.families.qwen3_tts.encoders import encoder_shape, speaker_shape
 from omnitts_cli.families.qwen3_tts.released import KINDS, VOICES
-from omnitts_cli.models.codec_decoder import DecoderShape
-from omnitts_cli.models.codec_encoder import EncoderShape
-from omnitts_cli.models.speaker import SpeakerShape
-from omnitts_cli.models.talker import PredictorShape, TalkerShape
+from omnitts_cli.models.shapes import DecoderShape, EncoderShape, PredictorShape, SpeakerShape, TalkerShape
 from omnitts_cli.request import Sampling
 
 FRAME_RATE = 100

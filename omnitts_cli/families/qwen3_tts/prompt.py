@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from omnitts_cli.errors import InputError, StyleError, VoiceError
 from omnitts_cli.families.common.live import Arriving, LiveRows
@@ -17,7 +16,7 @@ from omnitts_cli.families.common.refusals import no_instructions, unknown_langua
 from omnitts_cli.families.common.tokenizer import TextTokenizer
 from omnitts_cli.families.qwen3_tts.config import Config
 from omnitts_cli.families.qwen3_tts.released import LANGUAGES, VOICES
-from omnitts_cli.models.embed import Drafter, FrameEmbedder, Place, TextEmbedder, refuse_too_long
+from omnitts_cli.models.prompts import CodeRows, Drafter, Place, TextRows, refuse_too_long
 from omnitts_cli.models.roles import Draft, LiveText, TooEarly
 from omnitts_cli.request import Request, TextMode
 from omnitts_cli.text.model_input import text_to_speak
@@ -167,9 +166,9 @@ class Qwen3Prompter(Drafter):
         self,
         config: Config,
         tokenizer: TextTokenizer,
-        text: TextEmbedder,
-        frames: FrameEmbedder,
-        place: Place = torch.from_numpy,
+        text: TextRows,
+        frames: CodeRows,
+        place: Place = np.asarray,
     ) -> None:
         super().__init__(text, frames, config.text.pad, place)
         self._config, self._tokenizer = config, tokenizer

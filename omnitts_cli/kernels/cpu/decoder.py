@@ -10,13 +10,10 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-import torch.nn.functional as F
-from torch import Tensor
+import numpy as np
 
 from omnitts_cli.kernels.cpu import library
-from omnitts_cli.kernels.cpu.library import PANEL, Library, address, check, panels, threads
-from omnitts_cli.kernels.cpu.stack import SMALL
+from omnitts_cli.kernels.cpu.library import PANEL, SMALL, Library, address, check, panels, single, threads
 from omnitts_cli.kernels.ops import DecoderParts, Product
 
 ACTIVATIONS = ("", "snake", "gelu", "swiglu")
@@ -36,12 +33,16 @@ def fuse_decoder(native: Library, parts: DecoderParts, halves: bool) -> NativeDe
     return None if len(parts.tracks.parts) > MOST_TRACKS else NativeDecoder(native, parts, halves)
 
 
-def halved(panels: Tensor) -> Tensor | None:
+def halved(panels: np.ndarray) -> np.ndarray | None:
     """The same in float16, or None if that is not nearly the same."""
-    made = panels.half()
-    pairs = zip(made.split(TOGETHER), panels.split(TOGETHER), strict=True)  # not to need a third copy
-    apart = sum(float((short.float() - full).square().sum(dtype=torch.float64)) for short, full in pairs)
-    return made if apart**0.5 <= ROUNDING * float(panels.norm()) else None
+    with np.errstate(over="ignore"):
+        made = panels.astype(np.float16)
+    apart = whole = 0.0
+    for first in range(0, len(panels), TOGETHER):  # not to need a third copy
+        full = panels[first : first + TOGETHER].ravel()
+        rest = made[first : first + TOGETHER].ravel() - full
+        apart, whole = apart + float(rest @ rest), whole + float(full @ full)
+    return made if apart**0.5 <= ROUNDING * whole**0.5 else None
 
 
 class NativeDecoder:
@@ -86,19 +87,19 @@ class NativeDecoder:
             history=self._address(parts.history),
             keys=self._address(parts.keys),
             values=self._address(parts.values),
-            frames=self._address(parts.frames, torch.int64),
+            frames=self._address(parts.frames, np.int64),
         )
 
-    def __call__(self, codes: Tensor, slots: Tensor) -> Tensor:
-        codes, (rows, frames, _) = codes.contiguous(), codes.shape
-        sound = torch.empty(rows, frames * self._samples)
-        where = address(codes, torch.int64), address(slots, torch.int64)
+    def __call__(self, codes: Any, slots: Any) -> Any:
+        given, (rows, frames, _) = np.ascontiguousarray(np.asarray(codes)), codes.shape
+        sound = np.empty((rows, frames * self._samples), np.float32)
+        where = address(given, np.int64), address(slots, np.int64)
         check(self._decode(ctypes.byref(self._struct), *where, rows, frames, address(sound), self.threads))
         return sound
 
-    def _address(self, tensor: Tensor, kind: torch.dtype = torch.float32) -> int:
-        self._kept.append(tensor)
-        return address(tensor, kind)
+    def _address(self, array: Any, kind: Any = np.float32) -> int:
+        self._kept.append(array)
+        return address(array, kind)
 
     def _array(self, structs: Sequence[Any]) -> int | None:
         if not structs:
@@ -108,16 +109,16 @@ class NativeDecoder:
         return ctypes.addressof(array)
 
     def _product(self, product: Product) -> library.Product:
-        outputs, weight = product.weight.shape[0], product.weight
-        halves = weight.chunk(2) if product.activation == "swiglu" else (weight,)
+        outputs, weight = product.weight.shape[0], np.asarray(product.weight)
+        halves = np.split(weight, 2) if product.activation == "swiglu" else (weight,)
         padded = {
-            name: vector if vector is None else self._address(F.pad(vector.float(), (0, -outputs % PANEL)).contiguous())
+            name: vector if vector is None else self._address(np.pad(single(vector), (0, -outputs % PANEL)))
             for name, vector in (("bias", product.bias), ("scale", product.scale), ("inverse", product.inverse))
         }
-        made = panels(weight) if len(halves) == 1 else torch.cat([panels(half) for half in halves])
-        short = halved(made) if self._halves and made.numel() > LARGE else None
+        made = panels(weight) if len(halves) == 1 else np.concatenate([panels(half) for half in halves])
+        short = halved(made) if self._halves and made.size > LARGE else None
         return library.Product(
-            weight=self._address(made) if short is None else self._address(short, torch.float16),
+            weight=self._address(made) if short is None else self._address(short, np.float16),
             outputs=outputs,
             inputs=weight.shape[1] // product.taps,
             taps=product.taps,

@@ -7,15 +7,13 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from omnitts_cli.kernels.cpu import library
-from omnitts_cli.kernels.cpu.library import Library, address, check, panels
-from omnitts_cli.kernels.cpu.stack import SMALL
-from omnitts_cli.kernels.ops import FrameParts, LayerWeights
+from omnitts_cli.kernels.cpu.library import SMALL, Library, address, check, panels, single
+from omnitts_cli.kernels.ops import FrameParts, LayerWeights, type_name
 
-REAL, WHOLE, FLAG = torch.float32, torch.int64, torch.bool
+REAL, WHOLE, FLAG = np.float32, np.int64, np.bool_
 
 
 class NativeStack:
@@ -24,13 +22,11 @@ class NativeStack:
     most_rows = sys.maxsize
     numbers = None
 
-    def __init__(
-        self, native: Library, blocks: Sequence[LayerWeights], norm: Tensor, kv_heads: int, eps: float
-    ) -> None:
+    def __init__(self, native: Library, blocks: Sequence[LayerWeights], norm: Any, kv_heads: int, eps: float) -> None:
         self._native = native
         self._kept = [_layer(block, kv_heads) for block in blocks]
         layers = (library.Layer * len(blocks))(*(library.Layer(*map(address, kept)) for kept in self._kept))
-        norm = norm.float().contiguous()
+        norm = single(norm)
         self._kept.append((norm, layers))
         depth, (hidden, inner) = blocks[0].q_norm.shape[0], blocks[0].down.shape
         heads = blocks[0].out.shape[1] // depth
@@ -38,58 +34,62 @@ class NativeStack:
             hidden, inner, heads, kv_heads, depth, len(blocks), eps, address(norm), ctypes.addressof(layers)
         )
 
-    def __call__(
-        self, rows: Tensor, positions: Tensor, slots: Tensor, cos: Tensor, sin: Tensor, keys: Tensor, values: Tensor
-    ) -> Tensor:
+    def __call__(self, rows: Any, positions: Any, slots: Any, cos: Any, sin: Any, keys: Any, values: Any) -> Any:
         return run(self._native.stack, self.struct, rows, positions, slots, cache_of(cos, sin, keys, values))
 
 
 def run(
     call: Callable[..., int],
     struct: library.Stack,
-    rows: Tensor,
-    positions: Tensor,
-    slots: Tensor,
+    rows: Any,
+    positions: Any,
+    slots: Any,
     cache: library.Cache,
     *more: int,
-) -> Tensor:
+) -> Any:
     """The call of a stack on rows [B, P, H]."""
-    rows, positions = rows.contiguous(), positions.contiguous()
-    each, out = slots[:, None].expand_as(positions).contiguous(), torch.empty_like(rows)  # [B, P], [B, P, H]
-    where = address(rows), positions.numel(), address(each, WHOLE), address(positions, WHOLE), address(out)
+    given, at = np.ascontiguousarray(np.asarray(rows)), np.ascontiguousarray(np.asarray(positions))
+    each = np.ascontiguousarray(np.broadcast_to(np.asarray(slots)[:, None], at.shape))  # [B, P]
+    out = np.empty_like(given)
+    where = address(given), at.size, address(each, WHOLE), address(at, WHOLE), address(out)
     check(call(ctypes.byref(struct), ctypes.byref(cache), *where, *more))
     return out
 
 
-def cache_of(cos: Tensor, sin: Tensor, keys: Tensor, values: Tensor, kind: torch.dtype = REAL) -> library.Cache:
+def cache_of(cos: Any, sin: Any, keys: Any, values: Any, kind: Any = REAL) -> library.Cache:
     """keys and values [layers, slots, kv, capacity, D] of type `kind`."""
     held = address(keys, kind), address(values, kind), address(cos), address(sin)
     return library.Cache(*held, keys.shape[1], keys.shape[3])
 
 
-def _layer(block: LayerWeights, kv_heads: int) -> tuple[Tensor, ...]:
-    depth = block.q_norm.shape[0]
-    norms = [block.q_norm.expand(block.out.shape[1] // depth, -1), block.k_norm.expand(kv_heads, -1)]
-    gate, up = (block.gate_up * block.mlp_norm).chunk(2)
+def _layer(block: LayerWeights, kv_heads: int) -> tuple[np.ndarray, ...]:
+    heads = block.out.shape[1] // block.q_norm.shape[0]
+    gate, up = np.split(np.asarray(block.gate_up) * np.asarray(block.mlp_norm), 2)
     return (
-        panels(block.qkv * block.input_norm),
-        torch.cat(norms),
+        panels(np.asarray(block.qkv) * np.asarray(block.input_norm)),
+        head_norms(block, heads, kv_heads),
         panels(block.out),
-        torch.cat([panels(gate), panels(up)]),
+        np.concatenate([panels(gate), panels(up)]),
         panels(block.down),
     )
 
 
+def head_norms(block: LayerWeights, heads: int, kv_heads: int) -> np.ndarray:
+    """[heads + kv heads, D]"""
+    q_norm, k_norm = np.asarray(block.q_norm), np.asarray(block.k_norm)
+    return single(np.concatenate([np.tile(q_norm, (heads, 1)), np.tile(k_norm, (kv_heads, 1))]))
+
+
 def fuse_stack(
-    native: Library, blocks: Sequence[LayerWeights], norm: Tensor, kv_heads: int, eps: float
+    native: Library, blocks: Sequence[LayerWeights], norm: Any, kv_heads: int, eps: float
 ) -> NativeStack | None:
     """The stack as one operation, or None if it is large: then most of the time goes to matrix products, which a
     library runs on several threads."""
     small = sum(weight.nbytes for block in blocks for weight in vars(block).values()) <= SMALL
-    return NativeStack(native, blocks, norm, kv_heads, eps) if small and norm.dtype == torch.float32 else None
+    return NativeStack(native, blocks, norm, kv_heads, eps) if small and type_name(norm.dtype) == "float32" else None
 
 
-def fuse_frame(native: Library, parts: FrameParts) -> Callable[[Tensor], None] | None:
+def fuse_frame(native: Library, parts: FrameParts) -> Callable[[Any], None] | None:
     """A frame of slots [B] as one call, or None if the stacks are not native."""
     talker, predictor = parts.talker, parts.predictor
     if not isinstance(talker, NativeStack) or not isinstance(predictor, NativeStack):
@@ -143,8 +143,8 @@ class CompiledFrame:
             **_columns(parts),
         )
 
-    def __call__(self, slots: Tensor) -> None:
-        check(self._call(ctypes.byref(self._struct), address(slots, WHOLE), slots.numel(), *self._more))
+    def __call__(self, slots: Any) -> None:
+        check(self._call(ctypes.byref(self._struct), address(slots, WHOLE), slots.shape[0], *self._more))
 
 
 def _columns(parts: FrameParts) -> dict[str, int]:
@@ -180,20 +180,20 @@ def _columns(parts: FrameParts) -> dict[str, int]:
 
 def choose(
     native: Library,
-    logits: Tensor,
-    seeds: Tensor,
-    frames: Tensor,
+    logits: Any,
+    seeds: Any,
+    frames: Any,
     group: int,
-    temperature: Tensor,
-    top_k: Tensor,
-    top_p: Tensor,
-) -> Tensor:
+    temperature: Any,
+    top_k: Any,
+    top_p: Any,
+) -> Any:
     """One code per row of logits [B, V]: [B] int64."""
-    logits, codes = logits.float().contiguous(), torch.empty_like(seeds)
+    scores, codes = single(logits), np.empty(seeds.shape, WHOLE)
     check(
         native.choose(
-            address(logits),
-            *logits.shape,
+            address(scores),
+            *scores.shape,
             group,
             address(seeds, WHOLE),
             address(frames, WHOLE),

@@ -1,21 +1,26 @@
 """The compiled library: its structures, its functions, and why it may be missing.
 
 Structures have the fields of their namesakes in `native/*.c`, in the same order. ctypes releases Python's lock during a
-call. The library keeps no state of its own, so threads and forked processes may call it at once.
+call. The library keeps no state of its own, so threads and forked processes may call it at once. What is given may be
+arrays of NumPy or tensors on a CPU; results are arrays of NumPy. Does not import torch.
 """
 
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-import torch
-import torch.nn.functional as F
-from torch import Tensor
+import numpy as np
 
 from omnitts_cli.kernels.cpu import build
+from omnitts_cli.kernels.ops import type_name
 
+SMALL = 64 << 20
+"""Above this many bytes of weights, matrix products take nearly all the time, and a copy of the weights too much
+memory."""
 PANEL = 16
 MOST_THREADS = 64
 P, N, REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
@@ -141,9 +146,20 @@ def _quantised_variants(found: ctypes.CDLL) -> list[str]:
     return [name for name in below if hasattr(found, f"quantised_stack_{name}")]
 
 
+_chosen: dict[str, int | None] = {"threads": None}
+
+
+def use_threads(count: int | None) -> None:
+    """Sets `threads`; None: as many as torch uses."""
+    _chosen["threads"] = count
+
+
 def threads() -> int:
-    """Of a call: as many as torch uses."""
-    return min(torch.get_num_threads(), MOST_THREADS)
+    """Of a call."""
+    count = _chosen["threads"]
+    if count is None:
+        count = sys.modules["torch"].get_num_threads() if "torch" in sys.modules else 1
+    return min(count, MOST_THREADS)
 
 
 def check(status: int) -> None:
@@ -151,17 +167,30 @@ def check(status: int) -> None:
         raise MemoryError("the CPU library ran out of memory")
 
 
-def panels(weight: Tensor) -> Tensor:
+def single(array: Any) -> np.ndarray:
+    """The numbers in float32, contiguous."""
+    return np.ascontiguousarray(array if isinstance(array, np.ndarray) else array.float(), np.float32)
+
+
+def panels(weight: Any) -> np.ndarray:
     """[outputs, inputs] -> [outputs / PANEL, inputs, PANEL]; the last panel is padded with zeros."""
-    lacking = -weight.shape[0] % PANEL
-    weight = F.pad(weight.detach().float(), (0, 0, 0, lacking)) if lacking else weight.detach().float()
-    return weight.view(-1, PANEL, weight.shape[1]).transpose(1, 2).contiguous()
+    weight = np.asarray(weight)
+    made = np.zeros((-(-weight.shape[0] // PANEL), weight.shape[1], PANEL), np.float32)
+    whole = weight.shape[0] // PANEL
+    made[:whole] = weight[: whole * PANEL].reshape(whole, PANEL, weight.shape[1]).swapaxes(1, 2)
+    if whole < len(made):
+        made[whole, :, : weight.shape[0] - whole * PANEL] = weight[whole * PANEL :].T
+    return made
 
 
-def address(tensor: Tensor, dtype: torch.dtype = torch.float32) -> int:
-    """The address of a tensor's data. The caller keeps the tensor alive while C uses the address."""
-    assert tensor.dtype == dtype and tensor.is_contiguous() and tensor.device.type == "cpu"
-    return tensor.data_ptr()
+def address(array: Any, kind: Any = np.float32) -> int:
+    """The address of an array's data. The caller keeps the array alive while C uses the address."""
+    if not isinstance(array, np.ndarray):
+        assert array.device.type == "cpu" and type_name(array.dtype) == np.dtype(kind).name
+        array = np.asarray(array)
+    assert array.dtype == kind and array.flags.c_contiguous
+    found: int = array.__array_interface__["data"][0]
+    return found
 
 
 class Layer(ctypes.Structure):

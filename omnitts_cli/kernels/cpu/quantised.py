@@ -10,28 +10,26 @@ import ctypes
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
-import torch
-import torch.nn.functional as F
-from torch import Tensor
+import numpy as np
 
-from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.cpu import library
-from omnitts_cli.kernels.cpu.language import CompiledFrame, cache_of, run
-from omnitts_cli.kernels.cpu.library import QuantisedLibrary, address, check, threads
-from omnitts_cli.kernels.ops import EIGHT, EightBits, FrameParts, LayerWeights, Normed, TextParts
+from omnitts_cli.kernels.cpu.language import CompiledFrame, cache_of, head_norms, run
+from omnitts_cli.kernels.cpu.library import QuantisedLibrary, address, check, single, threads
+from omnitts_cli.kernels.ops import EIGHT, EightBits, FrameParts, LayerWeights, TextParts, type_name
 
 HEADER, BLOCK, GROUP = 64, 64, 32  # bytes; outputs of a block; inputs of a group
 GROUP_BYTES = BLOCK * (2 + GROUP)
-BYTES, HALF = EIGHT, torch.float16
+BYTES, HALF = np.uint8, np.float16
 TOGETHER = {"avx512vnni": (4, 8), "avxvnni": (4, 8), "dotprod": (4, 8), "avx2": (2, 4)}
 """By instruction set, how many requests share a pass over the weights: while someone listens, as many as take at most
 about twice as long as one; for a file, up to where more of them no longer take less time each. LOG.md has the times."""
 REFUSED = {2: "holds NaN or infinity", 3: "holds numbers that do not fit 8 bits and a scale in float16"}
 
 
-def is_quantised(weight: Tensor) -> bool:
-    return weight.dtype == BYTES
+def is_quantised(weight: Any) -> bool:
+    return type_name(weight.dtype) == EIGHT
 
 
 def size_bytes(outputs: int, inputs: int, paired: bool = False) -> int:
@@ -40,18 +38,18 @@ def size_bytes(outputs: int, inputs: int, paired: bool = False) -> int:
     return HEADER + blocks * -(-inputs // GROUP) * GROUP_BYTES
 
 
-def make(native: QuantisedLibrary, weight: Tensor, out: Tensor, paired: bool = False) -> None:
+def make(native: QuantisedLibrary, weight: Any, out: Any, paired: bool = False) -> None:
     """weight [outputs, inputs] -> its bytes, or a ValueError. `paired`: blocks of its halves in turn (gate and up)."""
-    weight = weight.float().contiguous()
-    assert out.numel() == size_bytes(*weight.shape, paired), "a matrix of another size"
+    weight, out = single(weight), np.asarray(out)
+    assert out.size == size_bytes(*weight.shape, paired), "a matrix of another size"
     status = native.make(address(weight), *weight.shape, paired, address(out, BYTES), threads())
     if status:
         raise ValueError(REFUSED[status])
 
 
-def shape(matrix: Tensor) -> tuple[int, int]:
+def shape(matrix: Any) -> tuple[int, int]:
     """(outputs, inputs)"""
-    outputs, inputs = matrix[:16].view(torch.int64).tolist()
+    outputs, inputs = np.asarray(matrix)[:16].view(np.int64).tolist()
     return outputs, inputs
 
 
@@ -59,13 +57,13 @@ class QuantisedStack:
     """A stack of layers; the same call as `stack.FusedStack`, with keys and values in float16."""
 
     most_rows = sys.maxsize
-    numbers = HALF
+    numbers = "float16"
 
     def __init__(
         self,
         native: QuantisedLibrary,
         blocks: Sequence[LayerWeights],
-        norm: Tensor,
+        norm: Any,
         kv_heads: int,
         eps: float,
     ) -> None:
@@ -80,25 +78,22 @@ class QuantisedStack:
                 for norms, four in zip(self._kept, matrices, strict=True)
             )
         )
-        norm = norm.float().contiguous()
+        norm = single(norm)
         self._others = norm, layers, matrices
         self.struct = library.Stack(
             norm.shape[0], inner, heads, kv_heads, depth, len(blocks), eps, address(norm), ctypes.addressof(layers)
         )
 
-    def __call__(
-        self, rows: Tensor, positions: Tensor, slots: Tensor, cos: Tensor, sin: Tensor, keys: Tensor, values: Tensor
-    ) -> Tensor:
+    def __call__(self, rows: Any, positions: Any, slots: Any, cos: Any, sin: Any, keys: Any, values: Any) -> Any:
         cache = cache_of(cos, sin, keys, values, HALF)
         return run(self._native.stack, self.struct, rows, positions, slots, cache, self._threads)
 
 
-def _layer(block: LayerWeights, heads: int, kv_heads: int) -> tuple[Tensor, Tensor, Tensor]:
-    norms = torch.cat([block.q_norm.expand(heads, -1), block.k_norm.expand(kv_heads, -1)])
-    return block.input_norm.float().contiguous(), norms.float().contiguous(), block.mlp_norm.float().contiguous()
+def _layer(block: LayerWeights, heads: int, kv_heads: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return single(block.input_norm), head_norms(block, heads, kv_heads), single(block.mlp_norm)
 
 
-def fuse_frame(native: QuantisedLibrary, parts: FrameParts) -> Callable[[Tensor], None] | None:
+def fuse_frame(native: QuantisedLibrary, parts: FrameParts) -> Callable[[Any], None] | None:
     """A frame of slots [B] as one call, or None if the weights are not in 8 bits."""
     if not isinstance(parts.talker, QuantisedStack) or not isinstance(parts.predictor, QuantisedStack):
         return None
@@ -109,40 +104,38 @@ def fuse_frame(native: QuantisedLibrary, parts: FrameParts) -> Callable[[Tensor]
     return CompiledFrame(native.frame, parts, cache, matrices, (), threads())
 
 
-def linear(native: QuantisedLibrary, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x [..., inputs] -> [..., outputs], for a matrix in 8 bits or any other."""
-    if not is_quantised(weight):
-        return F.linear(x, weight, bias)
-    rows, (outputs, inputs) = x.float().contiguous(), shape(weight)
+def multiply(native: QuantisedLibrary, x: Any, matrix: Any) -> Any:
+    """x [..., inputs] and a matrix in 8 bits -> [..., outputs]."""
+    rows, (outputs, inputs) = single(x), shape(matrix)
     assert rows.shape[-1] == inputs, "a matrix for rows of another width"
-    y = torch.empty((*rows.shape[:-1], outputs))
-    check(native.multiply(address(weight, BYTES), address(rows), rows.numel() // inputs, address(y), threads()))
-    return y if bias is None else y.add_(bias)
+    y = np.empty((*rows.shape[:-1], outputs), np.float32)
+    check(native.multiply(address(matrix, BYTES), address(rows), rows.size // inputs, address(y), threads()))
+    return y
 
 
-def norm_linear(native: QuantisedLibrary, x: Normed, weight: Tensor) -> Tensor:
-    return linear(native, plain.norm(x), weight)
-
-
-def fuse_text(native: QuantisedLibrary, head: Tensor, parts: TextParts) -> Callable[[Tensor], Tensor] | None:
+def fuse_text(native: QuantisedLibrary, head: Any, parts: TextParts) -> Callable[[Any], Any] | None:
     """The MLP of text rows [N, width] -> [N, outputs] for a model in 8 bits, which `head` tells; otherwise None."""
-    if not is_quantised(head):
-        return None
+    return text_rows(native, parts) if is_quantised(head) else None
+
+
+def text_rows(native: QuantisedLibrary, parts: TextParts) -> Callable[[Any], Any]:
+    """That MLP. A row has the same bits alone and among others."""
     (middle, width), outputs = parts.inner.shape, parts.out.shape[0]
-    weights = [weight.detach().float().contiguous() for weight in parts]
+    weights = [single(weight) for weight in parts]
     struct = library.Text(*map(address, weights), width, middle, outputs)
 
-    def rows(x: Tensor, kept: Sequence[Tensor] = weights) -> Tensor:
-        x, made = x.float().contiguous(), torch.empty(x.shape[0], outputs)
-        check(native.text(ctypes.byref(struct), address(x), x.shape[0], address(made), threads()))
+    def rows(x: Any, kept: Sequence[np.ndarray] = weights) -> Any:
+        given, made = single(x), np.empty((x.shape[0], outputs), np.float32)
+        check(native.text(ctypes.byref(struct), address(given), len(given), address(made), threads()))
         return made
 
     return rows
 
 
-def sum_of(native: QuantisedLibrary, data: Tensor) -> str:
+def sum_of(native: QuantisedLibrary, data: Any) -> str:
     """A sum over bytes, whose number is a multiple of 64; as hexadecimal digits."""
-    return f"{native.sum(address(data, BYTES), data.numel()):016x}"
+    data = np.asarray(data)
+    return f"{native.sum(address(data, BYTES), data.size):016x}"
 
 
 def table(native: QuantisedLibrary) -> EightBits:

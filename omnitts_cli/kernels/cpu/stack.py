@@ -16,11 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from omnitts_cli.kernels.cpu.library import SMALL
 from omnitts_cli.kernels.ops import LayerWeights
-
-SMALL = 64 << 20
-"""Above this many bytes of weights, matrix products take nearly all the time, and a copy of the weights too much
-memory."""
 
 FEW = 5
 """From this many rows on, one norm for all rows is faster than one for each."""

@@ -9,8 +9,8 @@ import pytest
 
 from omnitts_cli.errors import ModelError
 from omnitts_cli.families.common.fields import Fields
-from omnitts_cli.families.common.parts import stack_shape
-from omnitts_cli.models.experts import ExpertShape
+from omnitts_cli.families.common.names import stack_shape
+from omnitts_cli.models.shapes import ExpertShape
 
 STACK = {
     "hidden_size": 64,

@@ -17,8 +17,9 @@ from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.engine.engine import Engine, News
 from omnitts_cli.engine.slots import Plan
 from omnitts_cli.kernels.plain_experts import FEW, mixture
-from omnitts_cli.models.experts import Experts, ExpertShape
+from omnitts_cli.models.experts import Experts
 from omnitts_cli.models.roles import SpeechModel
+from omnitts_cli.models.shapes import ExpertShape
 from omnitts_cli.request import Request, Sampling
 from omnitts_cli.voices import Named
 

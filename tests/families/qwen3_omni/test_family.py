@@ -25,8 +25,8 @@ from omnitts_cli.request import Request
 from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.speech.load import load_model, open_engine
 from omnitts_cli.voices import Named
+from omnitts_cli.weights.arrays import sources_of
 from omnitts_cli.weights.checkpoint import Checkpoint
-from omnitts_cli.weights.load import sources_of
 
 
 def test_every_parameter_has_a_source_and_every_tensor_a_reader(config: Config) -> None:

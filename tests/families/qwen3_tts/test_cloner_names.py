@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from omnitts_cli.families.qwen3_tts.cloner import speaker_names
+from omnitts_cli.families.qwen3_tts.encoders import speaker_names
+from omnitts_cli.models.shapes import SpeakerShape
 from omnitts_cli.models.sources import One
-from omnitts_cli.models.speaker import SpeakerEncoder, SpeakerShape
+from omnitts_cli.models.speaker import SpeakerEncoder
 
 
 def test_all_published_tensors() -> None:

@@ -20,7 +20,8 @@ from omnitts_cli.families.common.fields import Fields
 from omnitts_cli.families.common.tokenizer import TextTokenizer, byte_vocabulary
 from omnitts_cli.families.qwen3_tts import released
 from omnitts_cli.families.qwen3_tts.config import Config, Speaker, config_of, read_config
-from omnitts_cli.families.qwen3_tts.family import assemble, facts, parts
+from omnitts_cli.families.qwen3_tts.family import facts
+from omnitts_cli.families.qwen3_tts.modules import assemble, parts
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.request import Request, Sampling
 from omnitts_cli.voices import Designed, Named

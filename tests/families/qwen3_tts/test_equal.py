@@ -10,7 +10,8 @@ from greedy import Alone
 from tiny_models import tiny_model
 from torch import Tensor
 
-from omnitts_cli.kernels import cpu, plain
+from omnitts_cli.kernels import plain
+from omnitts_cli.kernels.cpu import table as cpu
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.kernels.plain import keep_likely
 from omnitts_cli.models.roles import Prompt, SpeechModel

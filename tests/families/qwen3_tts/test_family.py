@@ -8,9 +8,9 @@ from golden_set import checkpoint
 from safetensors import safe_open
 from tiny_models import tiny_model
 
-from omnitts_cli.families.common.parts import HEAD
+from omnitts_cli.families.common.names import HEAD
 from omnitts_cli.families.qwen3_tts.config import read_config
-from omnitts_cli.families.qwen3_tts.family import parts
+from omnitts_cli.families.qwen3_tts.modules import parts
 from omnitts_cli.models.sources import One
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
-from omnitts_cli.families.common.parts import books
-from omnitts_cli.families.qwen3_tts.cloner import encoder_names
+from omnitts_cli.families.common.names import books
+from omnitts_cli.families.qwen3_tts.encoders import encoder_names
 from omnitts_cli.families.qwen3_tts.family import decoder_names
-from omnitts_cli.models.codec_decoder import CodecDecoder, DecoderShape
-from omnitts_cli.models.codec_encoder import CodecEncoder, EncoderShape
-from omnitts_cli.models.codec_layers import TransformerShape
+from omnitts_cli.models.codec_decoder import CodecDecoder
+from omnitts_cli.models.codec_encoder import CodecEncoder
+from omnitts_cli.models.shapes import DecoderShape, EncoderShape, TransformerShape
 from omnitts_cli.models.sources import Names, One
 
 RELEASED = DecoderShape(
@@ -61,7 +62,7 @@ def test_both_halves_speak_at_the_published_rate() -> None:
 
 
 def test_an_entry_is_its_sum_over_its_usage() -> None:
-    sums, usage = torch.tensor([[2.0, 4.0], [3.0, 3.0]]), torch.tensor([2.0, 0.0])
-    made = books(sums, usage, sums, torch.ones(2))
-    torch.testing.assert_close(made[0], torch.tensor([[1.0, 2.0], [3e5, 3e5]]))
-    torch.testing.assert_close(made[1], sums)
+    sums, usage = np.float32([[2, 4], [3, 3]]), np.float32([2, 0])
+    made = books(sums, usage, sums, np.ones(2, np.float32))
+    np.testing.assert_allclose(made[0], [[1, 2], [3e5, 3e5]], rtol=1e-6)
+    assert np.array_equal(made[1], sums) and made.dtype == np.float32

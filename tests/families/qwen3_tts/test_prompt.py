@@ -19,7 +19,7 @@ from torch import Tensor
 from omnitts_cli.errors import InputError, UsageError, VoiceError
 from omnitts_cli.families.common.tokenizer import read_tokenizer
 from omnitts_cli.families.qwen3_tts.config import read_config
-from omnitts_cli.families.qwen3_tts.family import assemble
+from omnitts_cli.families.qwen3_tts.modules import assemble
 from omnitts_cli.models.roles import Prompt, SpeechModel, TooEarly
 from omnitts_cli.request import Request, TextMode
 from omnitts_cli.text.american.phonemes import phonemes

@@ -13,12 +13,13 @@ from torch import Tensor
 
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.families.toy import toy
-from omnitts_cli.kernels import cpu, plain_codec
+from omnitts_cli.kernels import plain_codec
 from omnitts_cli.kernels.cpu import library
+from omnitts_cli.kernels.cpu import table as cpu
 from omnitts_cli.kernels.cpu.decoder import halved
 from omnitts_cli.kernels.ops import CodecOps, Product
-from omnitts_cli.models.codec_decoder import CodecDecoder, DecoderShape
-from omnitts_cli.models.codec_layers import TransformerShape
+from omnitts_cli.models.codec_decoder import CodecDecoder
+from omnitts_cli.models.shapes import DecoderShape, TransformerShape
 from omnitts_cli.models.slot_decoder import slot_decoder
 
 BOUND = 1e-5  # as in tests/models/test_slot_decoder.py
@@ -169,7 +170,7 @@ def test_float16_rounds_the_weights_and_nothing_else(ops: CodecOps) -> None:
 )
 def test_whether_a_matrix_fits_float16(size: float, fits: bool) -> None:
     matrix = size * torch.randn(64, 64, generator=torch.Generator().manual_seed(1))
-    assert (halved(matrix) is not None) == fits
+    assert (halved(matrix.numpy()) is not None) == fits
 
 
 @pytest.mark.usefixtures("everything_is_large")

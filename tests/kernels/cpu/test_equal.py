@@ -15,7 +15,8 @@ from omnitts_cli.audio.chunk import Clip
 from omnitts_cli.bench.evaluate import sentences
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.engine.engine import Engine
-from omnitts_cli.kernels import cpu, plain
+from omnitts_cli.kernels import plain
+from omnitts_cli.kernels.cpu import table as cpu
 from omnitts_cli.kernels.ops import Normed, Ops
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.request import Request

@@ -10,7 +10,8 @@ import torch
 
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.cpu import language, library
-from omnitts_cli.models.layers import Stack, StackShape
+from omnitts_cli.models.layers import Stack
+from omnitts_cli.models.shapes import StackShape
 
 SHAPE = StackShape(hidden=24, inner=40, layers=3, heads=6, kv_heads=2, head_dim=8, eps=1e-6, rope_theta=1e4)
 LARGE = StackShape(hidden=192, inner=384, layers=2, heads=3, kv_heads=1, head_dim=64, eps=1e-6, rope_theta=1e4)

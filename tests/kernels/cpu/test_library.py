@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from omnitts_cli.devices.cpu import CPUDevice
-from omnitts_cli.kernels import cpu
 from omnitts_cli.kernels.cpu import build, library
+from omnitts_cli.kernels.cpu import table as cpu
 
 
 def test_a_weight_in_panels() -> None:

@@ -12,10 +12,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from omnitts_cli.kernels import cpu, plain
+from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.cpu import build, library, quantised
+from omnitts_cli.kernels.cpu import table as cpu
 from omnitts_cli.kernels.ops import TextParts
-from omnitts_cli.models.layers import Stack, StackShape
+from omnitts_cli.models.layers import Stack
+from omnitts_cli.models.shapes import StackShape
 
 VARIANTS = ["avx512vnni", "avxvnni", "avx2", "dotprod", "plain"]
 SHAPE = StackShape(hidden=64, inner=96, layers=3, heads=6, kv_heads=2, head_dim=32, eps=1e-6, rope_theta=1e4)
@@ -82,9 +84,9 @@ def test_a_product_has_the_bits_of_the_reference(
     truth = reference(weight, rows)
     for count in (1, 2, 3):
         torch.set_num_threads(count)
-        assert torch.equal(quantised.linear(native, rows, made), truth)
+        assert torch.equal(quantised.multiply(native, rows, made), truth)
         for size in (1, 2, 5):
-            parts = [quantised.linear(native, part, made) for part in rows.split(size)]
+            parts = [quantised.multiply(native, part, made) for part in rows.split(size)]
             assert torch.equal(torch.cat(parts), truth)
     assert quantised.shape(made) == (outputs, inputs)
 
@@ -109,7 +111,7 @@ def test_long_tails_and_an_outlier_channel_stay_exact(kinds: tuple[str, str]) ->
     if kinds[1] == "outlier":
         rows[:, 11] *= 100
     exact = rows.double() @ weight.double().T
-    error = (quantised.linear(native, rows, matrix(native, weight)) - exact).norm() / exact.norm()
+    error = (quantised.multiply(native, rows, matrix(native, weight)) - exact).norm() / exact.norm()
     assert error < ERRORS[kinds]
 
 
@@ -119,7 +121,7 @@ def test_what_is_no_number_comes_out_as_no_number(native: library.QuantisedLibra
     for bad in (float("nan"), float("inf"), -float("inf")):
         rows = torch.ones(3, 64)
         rows[1, 40] = bad
-        found = quantised.linear(native, rows, made)
+        found = quantised.multiply(native, rows, made)
         assert found[1].isnan().all() and found[[0, 2]].isfinite().all()
 
 
@@ -128,7 +130,7 @@ def test_rows_of_the_text(threads: None) -> None:
     made, found = torch.Generator().manual_seed(5), []
     shapes = (75, 33), (75,), (40, 75), (40,)
     parts = TextParts(*(torch.randn(shape, generator=made) / 6 for shape in shapes))
-    rows, head = torch.randn(7, 33, generator=made), torch.zeros(64, dtype=quantised.BYTES)
+    rows, head = torch.randn(7, 33, generator=made), torch.zeros(64, dtype=torch.uint8)
     exact = torch.nn.functional.silu(rows.double() @ parts.inner.double().T + parts.inner_bias)
     exact = exact @ parts.out.double().T + parts.out_bias
     for count, variant in enumerate(library.quantised_usable(), 1):

@@ -12,8 +12,7 @@ from omnitts_cli.audio.chunk import Clip
 from omnitts_cli.bench.evaluate import sentences
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.engine.engine import Engine
-from omnitts_cli.kernels import cpu
-from omnitts_cli.kernels.ops import EIGHT
+from omnitts_cli.kernels.cpu import table as cpu
 from omnitts_cli.models.forced import divergence, forced
 from omnitts_cli.request import Request
 from omnitts_cli.settings.engine import EngineSettings
@@ -34,7 +33,7 @@ def test_tiny_in_8_bits_draws_from_nearly_the_same_distributions(
     device, texts = CPUDevice(1), sentences()
     plain = load_model(str(TINY), device)
     eight = load_model(str(TINY), device, settings=EngineSettings(dtype="q8"))
-    assert eight.precision == "q8" and eight.talker.head.dtype == EIGHT
+    assert eight.precision == "q8" and eight.talker.head.dtype == torch.uint8
     voices = sorted(plain.speakers)
     asked = [
         Request(texts[n % len(texts)], Named(voices[n % len(voices)]), "english", seed=n, id=f"s{n}")

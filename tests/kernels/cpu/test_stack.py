@@ -8,9 +8,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from omnitts_cli.kernels import cpu, plain
+from omnitts_cli.kernels import plain
+from omnitts_cli.kernels.cpu import table as cpu
 from omnitts_cli.kernels.cpu.stack import FusedStack, _Places
-from omnitts_cli.models.layers import Stack, StackShape
+from omnitts_cli.models.layers import Stack
+from omnitts_cli.models.shapes import StackShape
 
 FEW = FusedStack.most_rows
 

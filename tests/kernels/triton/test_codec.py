@@ -18,8 +18,8 @@ from torch import Tensor
 
 from omnitts_cli.kernels import plain_codec
 from omnitts_cli.kernels.ops import CodecOps, Product
-from omnitts_cli.models.codec_decoder import Code2Wav, Code2WavShape
-from omnitts_cli.models.codec_layers import TransformerShape
+from omnitts_cli.models.codec_decoder import Code2Wav
+from omnitts_cli.models.shapes import Code2WavShape, TransformerShape
 from omnitts_cli.models.slot_decoder import slot_decoder
 
 triton = pytest.importorskip("triton")

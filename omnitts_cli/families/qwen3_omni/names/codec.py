@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from omnitts_cli.families.common.parts import upsampling_names
-from omnitts_cli.models.codec_decoder import Code2WavShape
+from omnitts_cli.families.common.names import upsampling_names
+from omnitts_cli.models.shapes import Code2WavShape
 from omnitts_cli.models.sources import Names, One
 
 UNUSED = ("thinker.*", "talker.*")

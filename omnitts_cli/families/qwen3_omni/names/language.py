@@ -5,11 +5,10 @@ Predictor and frame embedder are stored as in `families/common/parts.py`.
 
 from __future__ import annotations
 
-from omnitts_cli.families.common import parts
-from omnitts_cli.families.common.parts import HEAD, prefixed, stack_names
-from omnitts_cli.models.experts import ExpertShape
+from omnitts_cli.families.common import names as common
+from omnitts_cli.families.common.names import HEAD, prefixed, stack_names
+from omnitts_cli.models.shapes import ExpertShape, TalkerShape
 from omnitts_cli.models.sources import Join, Names, One
-from omnitts_cli.models.talker import TalkerShape
 
 UNUSED = ("thinker.*", "code2wav.*", "talker.hidden_projection.*")
 """The rest of the language side's files: the thinker, the codec, and the way from one to the other's states."""
@@ -49,4 +48,4 @@ def expert_names(theirs: str, shape: ExpertShape) -> Names:
 
 
 def text_names() -> Names:
-    return parts.text_names() | {"table": One("thinker.model.embed_tokens.weight")}
+    return common.text_names() | {"table": One("thinker.model.embed_tokens.weight")}

@@ -1,0 +1,156 @@
+"""The CPU as a device for the compiled library alone: streams run at once, and arrays are those of NumPy. Does not
+import torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Self
+
+import numpy as np
+
+from omnitts_cli.devices.system import free_memory, peak_memory, physical_cores, processor
+from omnitts_cli.devices.workers import Workers
+from omnitts_cli.kernels.cpu import library
+from omnitts_cli.settings import environment
+
+
+def omp_threads() -> int | None:
+    value = environment.variable("OMP_NUM_THREADS") or ""
+    return int(value) if value.isdecimal() and 0 < int(value) <= 1024 else None
+
+
+MOST_WORKERS = 4
+"""The engine has no more jobs of the codec in flight."""
+
+
+class HostFetch:
+    """Copies, because the next step writes where these arrays are."""
+
+    def __init__(self, arrays: tuple[Any, ...]) -> None:
+        self._arrays = [self._copied(array) for array in arrays]
+
+    def _copied(self, array: Any) -> np.ndarray:
+        copied: np.ndarray = array.copy()
+        return copied
+
+    def done(self) -> bool:
+        return True
+
+    def wait(self, soon: bool = False) -> list[np.ndarray]:
+        return self._arrays
+
+
+class HostStream:
+    """Work runs at once.
+
+    NumPy's warnings about NaN and infinity are off: the end of a frame finds them and the engine reports them.
+    """
+
+    fetched: type[HostFetch] = HostFetch
+
+    def __init__(self) -> None:
+        self._entered: list[Any] = []
+
+    def __enter__(self) -> Self:
+        quiet = np.errstate(all="ignore")
+        quiet.__enter__()
+        self._entered.append(quiet)
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        self._entered.pop().__exit__(*exc)
+
+    def record_event(self) -> object:
+        return None
+
+    def wait_event(self, event: object) -> None:
+        return None
+
+    def keep_alive(self, *arrays: Any) -> None:
+        return None
+
+    def fetch(self, *arrays: Any) -> HostFetch:
+        return self.fetched(arrays)
+
+    def capture(self, step: Callable[[], None]) -> Callable[[], None]:
+        return step
+
+
+class HostDevice:
+    """`threads`: of products; None: what OMP_NUM_THREADS says, else one per physical core.
+
+    `cores`: how many may work at once; None: as many as `threads`.
+    """
+
+    name = "cpu"
+    torch_device: Any = None
+    dtype: Any = np.float32
+    captures = False
+    pads = False
+    few_graphs = False
+    exact = False
+    eight = False
+    """Whether the language side has weights in 8 bits."""
+    unloadable: str | None = None
+    """Why the compiled library that is there is not in use."""
+
+    def __init__(self, threads: int | None = None, cores: int | None = None) -> None:
+        self.threads = threads or omp_threads() or physical_cores()
+        self._cores = cores or self.threads
+        library.use_threads(self.threads)
+
+    @property
+    def card(self) -> str:
+        """The processor, and how many threads multiply."""
+        count = self.thread_count()
+        return f"{processor()}, {count} thread{'s' * (count != 1)}"
+
+    def thread_count(self) -> int:
+        return self.threads
+
+    def ops(self) -> Any:
+        raise NotImplementedError("its models call the library themselves")
+
+    def versions(self) -> list[str]:
+        variant = f"library for {library.usable()[0]} by {library.origin()[1]}"
+        return [variant] if self.exact and self.eight else [self.card, variant]
+
+    def make_exact(self) -> None:
+        """In the library, a row does not depend on the others of a call."""
+        self.exact = True
+
+    def stream(self, urgent: bool = False) -> HostStream:
+        return HostStream()
+
+    def workers(self) -> Workers | None:
+        return Workers(min(self._cores, MOST_WORKERS)) if self._cores > 1 else None
+
+    def to_device(self, array: np.ndarray) -> Any:
+        return np.ascontiguousarray(array).copy()
+
+    def synchronize(self) -> None:
+        return None
+
+    def free_bytes(self) -> int:
+        known = self.known_free_bytes()
+        return 4 << 30 if known is None else known
+
+    def known_free_bytes(self) -> int | None:
+        """What is free, and what caches would give up; None where the system does not report it."""
+        return free_memory()
+
+    def peak_bytes(self) -> int:
+        return peak_memory()
+
+    def is_out_of_memory(self, error: BaseException) -> bool:
+        return isinstance(error, MemoryError)
+
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
+        yield
+
+    @contextmanager
+    def count_syncs(self) -> Iterator[Callable[[], int | None]]:
+        yield lambda: None

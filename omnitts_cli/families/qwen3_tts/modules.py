@@ -1,0 +1,114 @@
+"""The family as modules of PyTorch: a config -> modules without weights; filled modules -> a SpeechModel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+from torch import nn
+
+from omnitts_cli.families.common.names import (
+    language_names,
+    talker_names,
+    text_names,
+)
+from omnitts_cli.families.common.parts import Language, Part
+from omnitts_cli.families.common.tokenizer import TextTokenizer
+from omnitts_cli.families.qwen3_tts.cloner import Qwen3Cloner
+from omnitts_cli.families.qwen3_tts.config import CODEC_FOLDER, Config
+from omnitts_cli.families.qwen3_tts.encoders import encoder_names, speaker_names
+from omnitts_cli.families.qwen3_tts.family import about, decoder_names
+from omnitts_cli.families.qwen3_tts.prompt import Qwen3Prompter
+from omnitts_cli.kernels import plain
+from omnitts_cli.kernels.ops import Ops
+from omnitts_cli.models.codec_decoder import CodecDecoder
+from omnitts_cli.models.codec_encoder import CodecEncoder
+from omnitts_cli.models.embed import TextEmbedder
+from omnitts_cli.models.networks import Networks
+from omnitts_cli.models.prompts import Place
+from omnitts_cli.models.roles import SpeechModel
+from omnitts_cli.models.speaker import SpeakerEncoder
+from omnitts_cli.text.model_input import text_input_of
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts of a model. The last two are set if the model is built for cloning."""
+
+    language: Part
+    decoder: Part
+    encoder: Part | None
+    speaker: Part | None
+
+    def all(self) -> list[Part]:
+        return [part for part in (self.language, self.decoder, self.encoder, self.speaker) if part is not None]
+
+
+def parts(config: Config, ops: Ops = plain.OPS, *, cloning: bool = True) -> Parts:
+    """The modules of a config, without weights: nothing large is allocated before the files are checked."""
+    with torch.device("meta"):
+        text = TextEmbedder(config.text_vocabulary, config.text_width, config.talker.stack.hidden)
+        language, decoder = Language(config.talker, config.predictor, text, ops), CodecDecoder(config.decoder)
+    names = language_names(config.predictor, talker_names(config.talker), text_names())
+    return Parts(
+        # fine-tuned folders may or may not have lost the speaker encoder that they no longer use
+        Part(language, names, "", ("speaker_encoder.*",), float32=False),
+        Part(decoder, decoder_names(config.decoder), CODEC_FOLDER, ("encoder.*",)),
+        *(encoders(config) if cloning else (None, None)),
+    )
+
+
+def encoders(config: Config) -> tuple[Part | None, Part | None]:
+    """The parts for cloning: the codec's encoder and the speaker encoder."""
+    if config.encoder is None or config.speaker_encoder is None:
+        return None, None
+    with torch.device("meta"):
+        encoder, speaker = CodecEncoder(config.encoder), SpeakerEncoder(config.speaker_encoder)
+    return (
+        Part(encoder, encoder_names(config.encoder), CODEC_FOLDER, None),
+        Part(speaker, speaker_names(config.speaker_encoder), "", None),
+    )
+
+
+def assemble(
+    name: str,
+    config: Config,
+    parts: Parts,
+    tokenizer: TextTokenizer,
+    place: Place = torch.from_numpy,
+    ops: Ops = plain.OPS,
+) -> SpeechModel:
+    """Filled parts -> the model that the engine runs."""
+    tokenizer.input = text_input_of(config.text_input)
+    language, decoder = parts.language.module, parts.decoder.module
+    assert isinstance(language, Language) and isinstance(decoder, CodecDecoder)
+    for part in parts.all():
+        part.module.eval().requires_grad_(False)
+    decoder.prepare()
+    language.talker.prepare()
+    language.predictor.prepare(language.embedder)
+    language.text.prepare(ops, language.talker.head)
+    built = (parts.encoder.module, parts.speaker.module) if parts.encoder and parts.speaker else None
+    head = language.talker.head
+    return Networks(
+        talker=language.talker,
+        predictor=language.predictor,
+        embedder=language.embedder,
+        codec=decoder,
+        prompter=Qwen3Prompter(config, tokenizer, language.text, language.embedder, place),
+        cloner=Qwen3Cloner(lambda: built, place) if built else None,
+        device=head.device,
+        dtype=language.embedder.first.dtype,
+        ops=ops,
+        vector_of=partial(vector_of, language.embedder, config) if {"named", "cloned"} <= config.kinds else None,
+        **about(name, config),
+    )
+
+
+def vector_of(embedder: nn.Module, config: Config, name: str) -> np.ndarray:
+    """The row that stands for a named voice in a prompt: a clone with this vector is that voice."""
+    row = torch.tensor([config.speakers[name.lower()].id], device=next(embedder.parameters()).device)
+    vector: np.ndarray = embedder.control(row)[0].float().cpu().numpy()
+    return vector

@@ -1,0 +1,289 @@
+"""Compiled: a SpeechModel that the compiled library of the CPU calculates, with arrays of NumPy. Does not import torch.
+
+The library has everything for weights in float32 of a small model, and for weights in 8 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from omnitts_cli.kernels.cpu import language, library, quantised
+from omnitts_cli.kernels.cpu.decoder import NativeDecoder
+from omnitts_cli.kernels.cpu.library import Library, QuantisedLibrary
+from omnitts_cli.kernels.ops import EIGHT, Columns, EightBits, FrameParts, LayerWeights, TextParts
+from omnitts_cli.kernels.tracks import Tracks
+from omnitts_cli.models.codec_layout import CodecLayout, Values, decoder_parts, host_product, tracks_of
+from omnitts_cli.models.prompts import Place
+from omnitts_cli.models.roles import KeyValues, SpeechModel, precision_name
+from omnitts_cli.models.rotation import same_angles
+from omnitts_cli.models.shapes import DecoderShape, PredictorShape, StackShape, TalkerShape, decoder_sizes
+
+
+@dataclass(frozen=True)
+class Compute:
+    """The library, and where the values of a model are."""
+
+    native: Library
+    bits: QuantisedLibrary
+    eight: bool  # the matrices of the language side are in 8 bits
+    language: Values  # a name -> its array: of floats in float32, of matrices in 8 bits their bytes
+    entries: Callable[[np.ndarray], np.ndarray]  # tokens [N] -> their entries in the table of the text [N, W] float32
+    decoder: Values
+
+    @staticmethod
+    def usable() -> bool:
+        """Whether the library was compiled."""
+        return bool(library.usable())
+
+    @staticmethod
+    def eight_bits() -> EightBits:
+        """What makes matrices in 8 bits."""
+        bits = library.load_quantised()
+        assert bits is not None
+        return quantised.table(bits)
+
+    @staticmethod
+    def over(eight: bool, language: Values, entries: Callable[[np.ndarray], np.ndarray], decoder: Values) -> Compute:
+        """With the best instruction set of this processor."""
+        native, bits = library.load(), library.load_quantised()
+        assert native is not None and bits is not None
+        return Compute(native, bits, eight, language, entries, decoder)
+
+    def networks(self, talker: TalkerShape, predictor: PredictorShape, decoder: DecoderShape) -> CompiledNetworks:
+        """The networks of these shapes."""
+        return CompiledNetworks(self, talker, predictor, decoder)
+
+
+class HostCache:
+    """Keys and values of a stack, and the rotation of every position. Memory is taken at the first write."""
+
+    def __init__(self, shape: StackShape, slots: int, capacity: int, kind: Any) -> None:
+        sizes = shape.layers, slots, shape.kv_heads, capacity, shape.head_dim
+        self.keys, self.values = np.zeros(sizes, kind), np.zeros(sizes, kind)
+        self._shape = shape
+        self._turns: tuple[np.ndarray, np.ndarray] | None = None
+
+    @property
+    def cos(self) -> np.ndarray:
+        """Cosine of every position, [capacity, D / 2]."""
+        return self._rotation()[0]
+
+    @property
+    def sin(self) -> np.ndarray:
+        """Sine of every position, the same."""
+        return self._rotation()[1]
+
+    def _rotation(self) -> tuple[np.ndarray, np.ndarray]:
+        if self._turns is None:  # a kept prefix needs none
+            at = self._shape
+            self._turns = same_angles(np.arange(self.capacity), at.head_dim, at.rope_theta)
+        return self._turns
+
+    @property
+    def capacity(self) -> int:
+        """Positions per slot."""
+        return self.keys.shape[3]
+
+    def copy_prefix(self, source: KeyValues, rows: int, slots: np.ndarray) -> None:
+        """As in KeyValues."""
+        for mine, kept in ((self.keys, source.keys), (self.values, source.values)):
+            mine[:, slots, :, :rows] = kept[:, :, :, :rows]
+
+    def take_prefix(self, source: KeyValues, rows: int, slot: int) -> None:
+        """As in KeyValues."""
+        self.keys[:, 0, :, :rows] = source.keys[:, slot, :, :rows]
+        self.values[:, 0, :, :rows] = source.values[:, slot, :, :rows]
+
+    def clear(self, slot: int) -> None:
+        """As in KeyValues."""
+        self.keys[:, slot] = self.values[:, slot] = 0
+
+
+class HostText:
+    """Rows of text."""
+
+    def __init__(self, compute: Compute) -> None:
+        names = "text.inner.weight", "text.inner.bias", "text.out.weight", "text.out.bias"
+        self._entries = compute.entries
+        self._rows = quantised.text_rows(compute.bits, TextParts(*map(compute.language, names)))
+
+    def rows(self, ids: np.ndarray, place: Place) -> np.ndarray:
+        """[N] -> [N, H]; a row has the same bits in every text."""
+        made: np.ndarray = self._rows(self._entries(ids))
+        return made
+
+
+class HostCodes:
+    """The tables of the code groups."""
+
+    def __init__(self, compute: Compute) -> None:
+        self.first, self.rest = (compute.language(f"embedder.{name}") for name in ("first", "rest"))
+
+    def control(self, ids: np.ndarray) -> np.ndarray:
+        """Rows of group 0's table: [...] -> [..., H]."""
+        return self.first[ids]
+
+    def frame(self, codes: np.ndarray) -> np.ndarray:
+        """[..., G] -> [..., H], the sum over the groups."""
+        total = self.first[codes[..., 0]]
+        for group, table in enumerate(self.rest, 1):
+            total = total + table[codes[..., group]]
+        return total
+
+
+class CompiledNetworks:
+    """Talker, predictor, tables and codec of one model."""
+
+    def __init__(self, compute: Compute, talker: TalkerShape, predictor: PredictorShape, decoder: DecoderShape) -> None:
+        self._compute, self._predictor = compute, predictor
+        self.talker_shape, self.decoder_shape = talker.stack, decoder
+        self.text, self.codes = HostText(compute), HostCodes(compute)
+        self._talker = self._stack("talker", talker.stack)
+        self._small = self._stack("predictor", predictor.stack)
+        self._head, self._heads = compute.language("talker.head"), compute.language("predictor.heads")
+        self._project: tuple[np.ndarray, np.ndarray] | None = None
+        if predictor.talker_hidden != predictor.stack.hidden:
+            self._project = compute.language("predictor.project.weight"), compute.language("predictor.project.bias")
+        self._inputs = self._tables()
+
+    @property
+    def eight(self) -> bool:
+        """Whether the matrices are in 8 bits."""
+        return self._compute.eight
+
+    def _stack(self, name: str, shape: StackShape) -> language.NativeStack | quantised.QuantisedStack:
+        of, names = self._compute.language, [field.name for field in fields(LayerWeights)]
+        blocks = (
+            LayerWeights(**{part: of(f"{name}.stack.layers.{index}.{part}") for part in names})
+            for index in range(shape.layers)
+        )
+        norm = of(f"{name}.stack.norm")
+        if self.eight:
+            return quantised.QuantisedStack(self._compute.bits, list(blocks), norm, shape.kv_heads, shape.eps)
+        return language.NativeStack(self._compute.native, list(blocks), norm, shape.kv_heads, shape.eps)
+
+    def _tables(self) -> list[np.ndarray]:
+        """The predictor's input rows after codes of groups 0..G-2."""
+        tables = [self.codes.first[: self._predictor.codes], *self.codes.rest[:-1]]
+        if self._project is None:
+            return tables
+        weight, bias = self._project
+        if self.eight:
+            return [quantised.multiply(self._compute.bits, table, weight) + bias for table in tables]
+        return [table @ weight.T + bias for table in tables]
+
+    def cache(self, slots: int, capacity: int) -> HostCache:
+        """Empty keys and values of the talker."""
+        return HostCache(self.talker_shape, slots, capacity, self._talker.numbers or np.float32)
+
+    def prefill(self, rows: np.ndarray, start: np.ndarray, slots: np.ndarray, cache: KeyValues) -> None:
+        """Rows [B, P, H] at positions start [B] + 0..P-1 of `slots` [B] into the cache."""
+        positions = start[:, None] + np.arange(rows.shape[1])
+        self._talker(rows, positions, slots, cache.cos, cache.sin, cache.keys, cache.values)
+
+    def frame(self, table: Columns, cache: KeyValues, stall: int, end: int, least: int) -> Callable[[np.ndarray], None]:
+        """What advances slots [B] by one frame."""
+        at = self._predictor.stack
+        controls: Any = table.controls  # type: ignore[attr-defined]
+        parts = FrameParts(
+            talker=self._talker, predictor=self._small, cache=cache,
+            turns=same_angles(np.arange(self._predictor.groups), at.head_dim, at.rope_theta),
+            head=self._head, heads=self._heads, project=self._project, inputs=self._inputs,
+            first=self.codes.first, rest=self.codes.rest, table=table, controls=controls,
+            end=end, least_frames=least, stall=stall,
+        )  # fmt: skip
+        if self.eight:
+            made = quantised.fuse_frame(self._compute.bits, parts)
+        else:
+            made = language.fuse_frame(self._compute.native, parts)
+        assert made is not None
+        return made
+
+    def decoder(self, slots: int, longest: int) -> HostDecoder:
+        """The codec with so many slots."""
+        return HostDecoder(self._compute, self.decoder_shape, slots, longest)
+
+
+class HostDecoder:
+    """The codec's decoder in the library. Fills the SlotDecoder role."""
+
+    in_c = True
+
+    def __init__(self, compute: Compute, shape: DecoderShape, slots: int, longest: int) -> None:
+        at, tracks = shape.transformer, Tracks(tuple(tracks_of(shape)), None)
+        rings = at.layers, slots, at.heads, shape.window - 1 + longest, at.head_dim
+        self._history, self._frames = np.zeros((slots, tracks.kept), np.float32), np.zeros(slots, np.int64)
+        keys, values = np.zeros(rings, np.float32), np.zeros(rings, np.float32)
+        layout = CodecLayout.of(shape, compute.decoder, host_product, np.ascontiguousarray)
+        size = 4 * sum(map(prod, decoder_sizes(shape).values()))
+        state = {"history": self._history, "frames": self._frames, "keys": keys, "values": values}
+        parts = decoder_parts(layout, shape, tracks, np.ascontiguousarray, size, **state)
+        self._decode = NativeDecoder(compute.native, parts, compute.eight)
+        self.beside = self._decode.threads == 1
+
+    def prepare(self, sizes: Any) -> None:
+        """Nothing to do here."""
+
+    def clear(self, slots: np.ndarray) -> None:
+        """New streams start in `slots` [N]. Keys and values stay: those before the first frame are masked."""
+        self._history[slots] = 0
+        self._frames[slots] = 0
+
+    def decode(self, codes: np.ndarray, slots: np.ndarray) -> np.ndarray:
+        """The next codes [B, T, G] of slots [B] -> sound [B, samples] float32."""
+        sound: np.ndarray = self._decode(codes, slots)
+        return sound
+
+
+@dataclass(kw_only=True)
+class Compiled(SpeechModel):
+    """All roles are in `networks`."""
+
+    networks: CompiledNetworks
+
+    @property
+    def precision(self) -> str:
+        """As in SpeechModel, like all that follow."""
+        return precision_name(EIGHT if self.networks.eight else "float32")
+
+    @property
+    def together(self) -> tuple[int, int] | None:
+        """Set for matrices in 8 bits."""
+        return Compute.eight_bits().together if self.networks.eight else None
+
+    @cached_property
+    def stream_bytes(self) -> int:
+        """Of one slot of the decoder."""
+        shape = self.networks.decoder_shape
+        at = shape.transformer
+        keys = at.layers * at.heads * (shape.window - 1) * at.head_dim
+        return 4 * (Tracks(tuple(tracks_of(shape)), None).kept + 2 * keys) + 8  # and the number of frames
+
+    def cache(self, slots: int, capacity: int) -> HostCache:
+        """Keys and values of the talker."""
+        return self.networks.cache(slots, capacity)
+
+    def prefill(self, rows: Any, start: Any, slots: Any, cache: KeyValues, width: int) -> None:
+        """Rows of prompts into the cache."""
+        self.networks.prefill(rows, start, slots, cache)
+
+    def frames(self, table: Columns, cache: KeyValues, stall: int) -> Callable[[Any, int], None]:
+        """One call of the library, or of the operations."""
+        frame = self.networks.frame(table, cache, stall, self.facts.end_code, self.facts.least_frames)
+        return lambda slots, width: frame(slots)
+
+    def decoder(self, slots: int, longest: int) -> HostDecoder:
+        """The codec with slots."""
+        return self.networks.decoder(slots, longest)
+
+    def check(self) -> None:
+        """Calls of the library have ended when they return."""
+
+    def opened(self) -> None:
+        """Nothing is left over."""

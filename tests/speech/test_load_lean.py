@@ -1,0 +1,133 @@
+"""What the compiled library calculates speaks without PyTorch, and says what it says with it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from golden_set import checkpoint
+
+from omnitts_cli.devices.cpu import CPUDevice
+from omnitts_cli.devices.host import HostDevice
+from omnitts_cli.engine.engine import Engine
+from omnitts_cli.families.known import family_of
+from omnitts_cli.families.qwen3_tts.modules import parts
+from omnitts_cli.kernels.cpu import library
+from omnitts_cli.models.compiled import Compiled
+from omnitts_cli.models.networks import Networks
+from omnitts_cli.request import Request, Sampling
+from omnitts_cli.settings.engine import EngineSettings
+from omnitts_cli.speech import load
+from omnitts_cli.voices import Named
+from omnitts_cli.weights import eight_files
+from omnitts_cli.weights.find import TINY
+
+SPEAKS = """
+import sys
+from omnitts_cli.cli.app import main
+from omnitts_cli.speech.tts import load
+folder = sys.argv.pop()
+try:
+    main()
+except SystemExit as done:
+    assert not done.code, done.code
+with load(folder, device="cpu", dtype="q8") as released:
+    assert released.engine.model.precision == "q8"
+    assert released.speak("hello", max_frames=4).seconds > 0
+print("torch" in sys.modules)
+"""
+
+
+@pytest.fixture(autouse=True)
+def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not library.usable():
+        pytest.skip("the library of the CPU was not compiled")
+    monkeypatch.setattr(eight_files, "folder", lambda: tmp_path / "q8")
+
+
+def test_speaking_imports_no_torch(tmp_path: Path) -> None:
+    """`say` with the embedded voice in float32, then the layout of a released model in 8 bits."""
+    home, sound = {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}, tmp_path / "a.wav"
+    say = ["say", "Hello there friend.", "-d", "cpu", "-o", str(sound), "-q"]
+    command = [sys.executable, "-c", SPEAKS, *say, str(checkpoint("custom_voice_small"))]
+    done = subprocess.run(command, env=os.environ | home, capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == ["False"], done.stderr
+    assert sound.stat().st_size > 20_000
+
+
+def engines(folder: Path, dtype: str, exact: bool = False) -> tuple[Engine, Engine]:
+    """Without PyTorch and with it."""
+    made = []
+    for device in (HostDevice(1), CPUDevice(1)):
+        settings = EngineSettings(device="cpu", dtype=dtype, exact=exact)
+        if exact:
+            device.make_exact()
+        model = load.load_model(str(folder), device, settings=settings)
+        made.append(load.start(model, device, load.plan_for(model, device, settings)))
+    lean, full = made
+    assert isinstance(lean.model, Compiled) and isinstance(full.model, Networks)
+    assert lean.model.precision == full.model.precision == ("q8" if dtype == "q8" else "float32")
+    return lean, full
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "q8"])
+@pytest.mark.parametrize("name", ["custom_voice", "custom_voice_small"])
+def test_codes_and_sound_are_those_of_the_same_model_in_pytorch(name: str, dtype: str) -> None:
+    """In 8 bits all that decides about codes is in the library, on both ways."""
+    lean, full = engines(checkpoint(name), dtype)
+    asked = [Request(text, Named("ryan"), "english", seed=n, max_frames=12) for n, text in enumerate(("a b", "hello"))]
+    asked.append(replace(asked[0], sampling=Sampling(temperature=0.0, predictor_temperature=0.0)))
+    asked.append(replace(asked[1], text_mode="streamed"))
+    for request in asked:
+        one, other = lean.clip(request), full.clip(request)
+        assert np.array_equal(one.codes, other.codes)
+        assert one.pcm.dtype == np.float32 and np.abs(one.pcm - other.pcm).max() < 2e-6
+
+
+def test_the_embedded_voice_says_the_same() -> None:
+    lean, full = engines(TINY, "fp32")
+    request = Request("Hello there.", Named("clara"), "english", seed=5, max_frames=20)
+    one, other = lean.clip(request), full.clip(request)
+    assert np.array_equal(one.codes, other.codes) and np.abs(one.pcm - other.pcm).max() < 2e-6
+    assert load.slot_bytes(lean.model, lean.plan) == load.slot_bytes(full.model, full.plan)
+
+
+def test_several_requests_share_the_engine() -> None:
+    lean, _ = engines(checkpoint("custom_voice_small"), "q8", exact=True)
+    asked = [Request("hello", Named("ryan"), seed=n, max_frames=6, id=str(n)) for n in range(6)]
+    alone = [lean.clip(one).codes for one in asked]
+    found: dict[str, list[np.ndarray]] = {}
+    for news in lean.speak(asked):
+        found.setdefault(news.request, []).append(news.codes)
+    assert all(np.array_equal(np.concatenate(found[str(n)]), codes) for n, codes in enumerate(alone))
+
+
+@pytest.mark.parametrize("folder", [TINY, checkpoint("custom_voice"), checkpoint("base")], ids=lambda path: path.name)
+def test_names_and_shapes_are_those_of_the_modules(folder: Path) -> None:
+    family = family_of(folder)
+    config = family.read_config(folder)
+    assert family.stored is not None
+    stored, modules = family.stored(config), parts(config, cloning=False)
+    for (names, sizes, place, leftover), part in zip(
+        (stored.language, stored.decoder), (modules.language, modules.decoder), strict=True
+    ):
+        assert sizes == {name: tuple(weight.shape) for name, weight in part.module.named_parameters()}
+        assert (names.keys(), place, leftover) == (part.names.keys(), part.folder, part.leftover)
+
+
+@pytest.mark.parametrize(
+    ("device", "dtype", "native", "lean"),
+    [("cpu", "auto", "1", True), ("cpu", "bf16", "1", False), ("cpu", "auto", "0", False), ("auto", "fp32", "1", True)],
+)
+def test_what_opens_without_pytorch(
+    device: str, dtype: str, native: str, lean: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("omnitts_cli.devices.choose.driver_of_cuda", lambda: False)
+    monkeypatch.setenv("OMNITTS_NATIVE", native)
+    engine = load.open_engine(str(checkpoint("custom_voice_small")), device=device, dtype=dtype)
+    assert isinstance(engine.model, Compiled) == lean and isinstance(engine.device, CPUDevice) != lean
