@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from omnitts_cli import files
 from omnitts_cli.errors import InputError, ModelError, UsageError, VoiceError
 from omnitts_cli.parse import ParseError, json_object
+from omnitts_cli.weights.header import read_header
 
 if TYPE_CHECKING:  # listing voices must not import numpy
     import numpy as np
@@ -148,10 +149,16 @@ def to_bytes(voice: SavedVoice) -> bytes:
     return packed(tensors, {"voice": json.dumps(about, ensure_ascii=False)})
 
 
-def tuned_bytes(adapter: Adapter, tensors: Mapping[str, np.ndarray], about: dict[str, Any]) -> bytes:
-    """The bytes of the file of a tuned voice."""
+def adapter_files() -> Any:
+    """The module for adapters in files, which imports numpy."""
     from omnitts_cli.speech import adapters
 
+    return adapters
+
+
+def tuned_bytes(adapter: Adapter, tensors: Mapping[str, np.ndarray], about: dict[str, Any]) -> bytes:
+    """The bytes of the file of a tuned voice."""
+    adapters = adapter_files()
     adapter = adapters.rounded(adapter)
     rank, scale = adapters.rank_and_scale(adapter)
     about |= {"rank": str(rank), "alpha": adapters.alpha_of(rank, scale), "adapter_sha256": adapter.sha256}
@@ -212,9 +219,7 @@ def read_tuned(path: Path) -> SavedVoice:
     """A tuned voice. Everything in the header is checked before a tensor is read."""
     import numpy as np
 
-    from omnitts_cli.speech import adapters
-    from omnitts_cli.weights.header import read_header
-
+    adapters = adapter_files()
     try:
         header = read_header(path)
         about = parsed(path, header.metadata.get("voice"), (TUNED_FORMAT,))
