@@ -150,7 +150,7 @@ def every(kind: type[OmniError]) -> list[type[OmniError]]:
 def test_every_command_and_option_has_a_line_of_help() -> None:
     from typer.main import get_command
 
-    from omnitts_cli.cli.app import NAMES, app_of
+    from omnitts_cli.cli.declare import NAMES, app_of
 
     silent: list[str] = []
 

@@ -6,90 +6,14 @@ import errno
 import os
 import sys
 from collections.abc import Collection
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from omnitts_cli.cli.commands import NAMES, TOPICS, check, rows_of
-from omnitts_cli.cli.declare import PLAIN, Commands, Refusal, StrictCommand, command_of, group, in_our_words
+from omnitts_cli.cli.commands import NAMES, TOPICS
+from omnitts_cli.cli.declare import Refusal, call, in_our_words
 from omnitts_cli.errors import OmniError, OutputError
 from omnitts_cli.settings import environment
 from omnitts_cli.terminal import signals
 from omnitts_cli.terminal.console import console
-
-NAME = "omnitts"
-BARE = (["-h"], ["--help"], ["-V"], ["--version"])
-
-
-def show_version(wanted: bool) -> None:
-    if wanted:
-        from importlib.metadata import PackageNotFoundError, version
-        from pathlib import Path
-
-        try:
-            words = version("omnitts-cli")
-        except PackageNotFoundError:
-            words = f"(not installed; run from {Path(__file__).parents[2]})"
-        console.stdout.claim()
-        console.stdout.line(f"omnitts {words}")
-        raise typer.Exit()
-
-
-def root(
-    version: Annotated[
-        bool, typer.Option("-V", "--version", callback=show_version, is_eager=True, help="Show the version.")
-    ] = False,
-) -> None:
-    """Speech from the command line.
-
-    \b
-    omnitts say "Hello there"                      speak
-    omnitts say -f book.md -o book.flac            speak a file into a file
-    omnitts clone -r me.wav "Good morning"         speak in a voice like a clip's
-    omnitts design -i "deep and slow" "Once"       speak in a described voice
-    omnitts batch lines.csv -O corpus              speak the rows of a manifest
-    omnitts ask "Why is the sky blue?"             ask a language model
-    omnitts doctor                                 check this machine
-    omnitts help                                   list the help pages
-    """
-
-
-class Root(Commands):
-    """The commands in the order of the table."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        return [name for name in NAMES if name in self.commands]
-
-
-def app_of(names: Collection[str], *, listed: bool = False) -> typer.Typer:
-    """The app with these commands of the table; if they are only `listed`, their names and help suffice."""
-    # Typer's own options for completion would import pydantic for every command; `omnitts completion` replaces them
-    help_option = {"help_option_names": ["-h", "--help"]}
-    app = typer.Typer(name=NAME, cls=Root, add_completion=False, context_settings=help_option, **PLAIN)
-    app.callback()(root)
-    groups: dict[str, typer.Typer] = {}
-    rows = rows_of(names)
-    if not listed:  # nothing of a list will run
-        check(rows)
-    for row in rows:
-        above, _, name = row.name.rpartition(" ")
-        if listed:
-            if not above:
-                app.command(name, help=row.help)(lambda: None)
-        elif not row.body:
-            groups[name] = group(row)
-            app.add_typer(groups[name], name=name)
-        else:
-            settings = {"ignore_unknown_options": row.rules.negative_values}
-            add = groups.get(above, app).command(name, cls=StrictCommand, help=row.help, context_settings=settings)
-            add(command_of(row))
-    return app
-
-
-def asked_for(arguments: list[str]) -> Collection[str]:
-    """Only the command that comes first: declaring all of them takes longer than showing its help."""
-    alone = arguments and arguments[0] in NAMES and not environment.variable(environment.COMPLETING)
-    return arguments[:1] if alone else NAMES
 
 
 def as_option(arguments: list[str], commands: Collection[str]) -> list[str]:
@@ -108,12 +32,12 @@ def run(arguments: list[str]) -> int:
     console.json, console.debug = "--json" in options, "--debug" in options
     if any(option.startswith("--color") for option in options):
         console.color = color_of(options) or "auto"  # for errors in the options themselves
-    if environment.variable(environment.COMPLETING):
+    if completing := environment.variable(environment.COMPLETING) is not None:
         from typer._completion_classes import completion_init  # of use to nobody but a shell that asks
 
         completion_init()
     try:
-        return outcome(arguments)
+        return outcome(arguments, completing)
     except signals.Stopped as stopped:  # came while an error message was printed
         return stopped.exit_code
     finally:
@@ -121,17 +45,16 @@ def run(arguments: list[str]) -> int:
 
 
 @signals.handled()
-def outcome(arguments: list[str]) -> int:
+def outcome(arguments: list[str], completing: bool) -> int:
     """Runs the command and returns its exit code. Errors and signals are reported to the user."""
     try:
-        code = app_of(asked_for(arguments), listed=arguments in BARE)(arguments, prog_name=NAME, standalone_mode=False)
-        return code if isinstance(code, int) else 0
+        return call(arguments, completing)
     except signals.Stopped as stopped:
         return interrupted(stopped)
     except signals.PipeClosed:
         return pipe_closed()
     except SystemExit as left:  # Typer exits so after completion, or if the reader of help has gone
-        return int(left.code or 0) if environment.variable(environment.COMPLETING) else pipe_closed()
+        return int(left.code or 0) if completing else pipe_closed()
     except Exception as error:
         return ended(error)
 
@@ -232,8 +155,7 @@ def written(report: str) -> str:
 
 def main() -> None:
     """The entry point of the installed command."""
-    environment.hold_back_backends()
-    environment.let_threads_sleep()
+    environment.before_torch()
     code = run(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):
         try:

@@ -648,9 +648,12 @@ NAMES = tuple(row.name for row in COMMANDS if " " not in row.name)
 """The words that may follow `omnitts`."""
 
 
-def rows_of(names: Collection[str]) -> list[Command]:
-    """The rows of these commands, with those below them."""
-    return [row for row in COMMANDS if row.section in names]
+def rows_of(names: Collection[str], *, run: bool = False) -> list[Command]:
+    """The rows of these commands, with those below them. `run`: one of them will run, so their bodies must exist."""
+    rows = [row for row in COMMANDS if row.section in names]
+    if run:
+        check(rows)
+    return rows
 
 
 def load(place: str) -> Any:

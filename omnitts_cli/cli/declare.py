@@ -1,4 +1,5 @@
-"""How a row of the table becomes a command of Typer's, with two kinds of help; parser errors become UsageError.
+"""All that is Typer's: how rows of the table become its commands, with two kinds of help, and the call of one of them;
+parser errors become UsageError.
 
 Typer passes what was typed as text, and cli/run.py makes values of it.
 """
@@ -9,13 +10,13 @@ import functools
 import inspect
 import re
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Annotated, Any, Optional
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from omnitts_cli.cli.commands import Argument, Option, load
+from omnitts_cli.cli.commands import NAMES, Argument, Option, load, rows_of
 from omnitts_cli.cli.commands import Command as Row
 from omnitts_cli.errors import UsageError
 from omnitts_cli.settings.setting import SWITCH, Field, nearest
@@ -286,14 +287,93 @@ HELP_ALL = inspect.Parameter(
 def command_of(row: Row) -> Callable[..., None]:
     """The function that Typer calls for a row. Typer reads options from a signature, which is drawn from the row."""
     own = [own_parameter(one) for one in row.own]
-    settings = [field for group in row.fields.values() for field in group]
+    groups = row.fields
+    settings = [field for group in groups.values() for field in group]
     rules = row.rules
     of_groups = [parameter(one, one.name in rules.hidden, rules.words.get(one.name)) for one in settings]
     parameters = [*own, *of_groups, *([HELP_ALL] if settings else [])]
 
     def called(help_all: bool = False, **typed: Any) -> None:
-        load("cli.run:run")(row, typed)  # not before a command starts: help needs none of it
+        load("cli.run:run")(row, groups, typed)  # not before a command starts: help needs none of it
 
     called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     called.__annotations__ = {one.name: one.annotation for one in parameters}
     return called
+
+
+NAME = "omnitts"
+BARE = (["-h"], ["--help"], ["-V"], ["--version"])
+
+
+def show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import PackageNotFoundError, version
+        from pathlib import Path
+
+        try:
+            words = version("omnitts-cli")
+        except PackageNotFoundError:
+            words = f"(not installed; run from {Path(__file__).parents[2]})"
+        console.stdout.claim()
+        console.stdout.line(f"omnitts {words}")
+        raise typer.Exit()
+
+
+def root(
+    version: Annotated[
+        bool, typer.Option("-V", "--version", callback=show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Speech from the command line.
+
+    \b
+    omnitts say "Hello there"                      speak
+    omnitts say -f book.md -o book.flac            speak a file into a file
+    omnitts clone -r me.wav "Good morning"         speak in a voice like a clip's
+    omnitts design -i "deep and slow" "Once"       speak in a described voice
+    omnitts batch lines.csv -O corpus              speak the rows of a manifest
+    omnitts ask "Why is the sky blue?"             ask a language model
+    omnitts doctor                                 check this machine
+    omnitts help                                   list the help pages
+    """
+
+
+class Root(Commands):
+    """The commands in the order of the table."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [name for name in NAMES if name in self.commands]
+
+
+def app_of(names: Collection[str], *, listed: bool = False) -> typer.Typer:
+    """The app with these commands of the table; if they are only `listed`, their names and help suffice."""
+    # Typer's own options for completion would import pydantic for every command; `omnitts completion` replaces them
+    help_option = {"help_option_names": ["-h", "--help"]}
+    app = typer.Typer(name=NAME, cls=Root, add_completion=False, context_settings=help_option, **PLAIN)
+    app.callback()(root)
+    groups: dict[str, typer.Typer] = {}
+    for row in rows_of(names, run=not listed):
+        above, _, name = row.name.rpartition(" ")
+        if listed:
+            if not above:
+                app.command(name, help=row.help)(lambda: None)
+        elif not row.body:
+            groups[name] = group(row)
+            app.add_typer(groups[name], name=name)
+        else:
+            settings = {"ignore_unknown_options": row.rules.negative_values}
+            add = groups.get(above, app).command(name, cls=StrictCommand, help=row.help, context_settings=settings)
+            add(command_of(row))
+    return app
+
+
+def asked_for(arguments: list[str], completing: bool = False) -> Collection[str]:
+    """Only the command that comes first: declaring all of them takes longer than showing its help."""
+    return arguments[:1] if arguments and arguments[0] in NAMES and not completing else NAMES
+
+
+def call(arguments: list[str], completing: bool) -> int:
+    """Runs the command that the arguments name; returns its exit code."""
+    app = app_of(asked_for(arguments, completing), listed=arguments in BARE)
+    code = app(arguments, prog_name=NAME, standalone_mode=False)
+    return code if isinstance(code, int) else 0

@@ -16,6 +16,7 @@ from typer._completion_shared import get_completion_script
 
 from omnitts_cli.cli.commands import NAMES, TOPICS
 from omnitts_cli.cli.complete import SHELLS
+from omnitts_cli.cli.declare import app_of
 from omnitts_cli.errors import UsageError
 from omnitts_cli.settings.environment import COMPLETING
 from omnitts_cli.settings.setting import nearest
@@ -51,7 +52,6 @@ def help(words: list[str] | None, man: str | None = None) -> None:
 def manual(folder: str) -> None:
     """--man"""
     from omnitts_cli.cli import man
-    from omnitts_cli.cli.app import app_of
 
     pages = {topic: (summary(topic), page(topic, plain=True)) for topic in TOPICS}
     written = man.write(Path(folder), app_of(NAMES), pages)

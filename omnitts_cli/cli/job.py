@@ -25,7 +25,7 @@ from omnitts_cli.speech.voice_files import model_of
 from omnitts_cli.speech.voices import Voice, saved_voice
 from omnitts_cli.terminal.console import console
 from omnitts_cli.terminal.keys import pressed
-from omnitts_cli.terminal.progress import Progress, style, ticking
+from omnitts_cli.terminal.progress import Progress, ticking
 from omnitts_cli.terminal.signals import Stopped, held
 from omnitts_cli.text.language import LANGUAGES
 from omnitts_cli.weights.find import sample_rate
@@ -280,18 +280,16 @@ def opened_model(
     """
     name = model or EMBEDDED
     words = f"loading {name}{'' if machine.device == 'auto' else f' on {machine.device}'} ..."
-    console.detail(words)
-    if style(messages.progress) == "bar":
-        console.redraw(words)
-
     settings = {**settings_for(machine, network), **more}
-    console.detail("settings: " + ", ".join(f"{key} {value}" for key, value in settings.items() if value is not None))
+    given = ", ".join(f"{key} {value}" for key, value in settings.items() if value is not None)
+    console.detail(f"{words}\nsettings: {given}")
     with Progress(f"downloading {name}", messages.progress) as progress, without_collector():
+        if progress.style == "bar":
+            progress.draw(words)
         spoken = tts.load(
             name, variant=variant, fetching=lambda news: tell(progress, news), tell=console.notice, **settings
         )
     with spoken:
-        console.clear_line()
         yield spoken
 
 

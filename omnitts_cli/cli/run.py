@@ -14,13 +14,12 @@ from omnitts_cli.terminal.console import console
 from omnitts_cli.terminal.signals import PipeClosed
 
 
-def run(row: Command, typed: Mapping[str, Any]) -> None:
-    """Runs a row of the table with what was typed, which the setting's Kind parses.
+def run(row: Command, fields: Mapping[str, list[Field]], typed: Mapping[str, Any]) -> None:
+    """Runs a row of the table, whose settings are `fields`, with what was typed, which the setting's Kind parses.
 
     A setting that was not typed is that of a preset, the environment or a settings file: see Layers.
     """
     values = {one.name: typed[one.name] for one in row.own}
-    fields = row.fields
     settings = [field for group in fields.values() for field in group]
     layers = layers_of(row, settings, typed) if settings else None
     if layers is not None:
@@ -66,6 +65,9 @@ def warn(layers: Layers) -> None:
 
 def refuse_idle(options: list[Field], layers: Layers) -> None:
     """Refuses a typed option that has no effect without another. In a settings file it is allowed."""
+    depends = [field for field in options if field.setting.needs and layers.origin(field)[1] == "typed"]
+    if not depends:
+        return
     known = {option: field for field in options for option in field.setting.spellings}
 
     def given(need: str) -> bool:
@@ -73,11 +75,10 @@ def refuse_idle(options: list[Field], layers: Layers) -> None:
         value, _ = layers.origin(known[option])
         return value == wanted if wanted else value not in (None, False)
 
-    for field in options:
+    for field in depends:
         needs = [need for need in field.setting.needs if need.split()[0] in known]
-        value, origin = layers.origin(field)
-        if needs and origin == "typed" and not any(map(given, needs)):
-            option = field.setting.option_for(value)
+        if needs and not any(map(given, needs)):
+            option = field.setting.option_for(layers.origin(field)[0])
             typed = [need if " " in need else f"{need} {known[need].setting.metavar}".rstrip() for need in needs]
             without = f"{option} has no effect without {' or '.join(needs)}"
             raise UsageError(without, hint="   or   ".join(typed))

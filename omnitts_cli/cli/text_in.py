@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from omnitts_cli.audio.magic import HEAD_BYTES, no_text
 from omnitts_cli.errors import InputError, OmniError, UsageError
-from omnitts_cli.families.common.fields import Fields, longest_piece, ours_in, plain_letters, text_input
+from omnitts_cli.families.common.fields import Fields, ours_in
 from omnitts_cli.settings.setting import nearest, readable_size
 from omnitts_cli.settings.table import TextIn
 from omnitts_cli.speech.script import Piped, Script, Written
@@ -309,6 +309,6 @@ def known_of(name: str, variant: str) -> Known:
             return Known("")
         ours = ours_in(Fields.read(folder / "config.json"))
         weight = f"; model {name}: {readable_size(sum(file.stat().st_size for file in folder.rglob('*.safetensors')))}"
-        return Known(weight, longest_piece(ours), plain_letters(ours), text_input(ours))
+        return Known(weight, ours.longest_piece, ours.plain_letters, ours.text_input)
     except OmniError as error:
         return Known(f"; {error.message}")

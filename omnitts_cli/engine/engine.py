@@ -339,7 +339,7 @@ class Engine:
         """Give free slots to waiting requests, in the order of the queue; yields those that got one."""
         while self._free and self._waiting:
             listened = self._listened()
-            record = self._waiting.pop(listened)
+            record = self._waiting.pop(listened=listened)
             if record is None:
                 return
             if self._left:

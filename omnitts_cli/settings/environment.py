@@ -120,20 +120,14 @@ def fast_proxy() -> None:
     os.environ.setdefault("RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S", "2")
 
 
-def hold_back_backends() -> None:
-    """Keep torch from importing every installed accelerator package, because a broken one would break all of them.
+def before_torch() -> None:
+    """Sets what torch reads when it is imported. Variables set by the user are respected.
 
-    A device imports its own package by name. A variable set by the user is respected.
+    Torch does not import every installed accelerator package: a broken one would break all of them, and a device
+    imports its own by name. OpenMP threads sleep at barriers. By default they spin, and on a busy machine they spin for
+    threads that are not scheduled: measured, speech took 60 s instead of 1.2 s.
     """
     os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
-
-
-def let_threads_sleep() -> None:
-    """Let OpenMP threads sleep at barriers. By default they spin, and on a busy machine they spin for threads that are
-    not scheduled: measured, speech took 60 s instead of 1.2 s.
-
-    Read when torch is imported. A variable set by the user is respected.
-    """
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 

@@ -47,7 +47,7 @@ class Layers:
     ) -> None:
         self._fields = {field.name: field for field in fields}
         self._former, self._own_only = former_names(self._fields), own_only
-        self._tolerant = tolerant
+        self._tolerant, self.variables = tolerant, environment.ours()
         self.broken: list[OmniError] = []
         given = Layer("typed", {name: value for name, value in typed.items() if value is not None})
         paths = self._usable(existing_files, list[Path]())
@@ -82,7 +82,7 @@ class Layers:
 
     def _environment(self) -> Layer:
         values = {}
-        for variable, text in environment.ours().items():
+        for variable, text in self.variables.items():
             name = self._former.get(variable, variable)
             if name in self._fields and name not in self._own_only:
                 values[name] = self._fields[name].spelled(text, f"{environment.PREFIX}{variable.upper()}")
@@ -137,7 +137,7 @@ def user_file() -> Path:
 
 def unknown_variables(layers: Layers) -> list[tuple[str, str]]:
     """OMNITTS_ variables that are not settings, most likely typing errors; each with a hint."""
-    odd = [name for name in environment.ours() if name not in environment.SWITCHES and not layers.has(name)]
+    odd = [name for name in layers.variables if name not in environment.SWITCHES and not layers.has(name)]
     if not odd:
         return []
     known = [name.replace("-", "_") for name in settings_file.all_names()]  # of other commands too

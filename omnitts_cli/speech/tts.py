@@ -310,8 +310,7 @@ class TTS:
         who = self._voice_for(voice)
         live = isinstance(script, Fed)
         asked = "auto" if live and speech.language == "detect" else speech.language  # no text yet to detect it from
-        foreign = voices.Foreign(model, report)
-        language, code = voices.language_of(asked, script, model, report, foreign)
+        language, code, foreign = voices.language_of(asked, script, model, report)
         read = reader(
             text.normalize,
             code,

@@ -228,23 +228,25 @@ class Foreign:
 
 
 def language_of(
-    code: str, script: Script, model: SpeechModel, tell: Callable[[Notice], None], foreign: Foreign | None = None
-) -> tuple[str | None, str | None]:
-    """The model's name for the language, or None to let the model choose; and the code of the text's language.
+    code: str, script: Script, model: SpeechModel, tell: Callable[[Notice], None]
+) -> tuple[str | None, str | None, Foreign]:
+    """The model's name for the language, or None to let the model choose; the code of the text's language; and what
+    watches for texts in other ones.
 
     Only `detect` passes the detected language on; but with `auto` too, a language that the model lacks is refused,
     unless it reads plain letters: then it speaks what it can read.
     """
+    foreign = Foreign(model, tell)
     if code in ("auto", "detect"):
         seen = looks_like(script, tell, patient=code == "detect")
         if seen is None:
-            return None, None
-        if code == "auto" and (foreign or Foreign(model, tell)).told(seen):
-            return None, None
+            return None, None, foreign
+        if code == "auto" and foreign.told(seen):
+            return None, None, foreign
         refuse_foreign(LANGUAGES[seen], model, detected=True)
-        return (LANGUAGES[seen] if code == "detect" else None), seen
+        return (LANGUAGES[seen] if code == "detect" else None), seen, foreign
     refuse_foreign(LANGUAGES[code], model)
-    return LANGUAGES[code], code
+    return LANGUAGES[code], code, foreign
 
 
 def code_of(language: str | None, model: SpeechModel) -> str:

@@ -7,9 +7,9 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from omnitts_cli.terminal.console import console
 
@@ -49,7 +49,7 @@ def ticking(look: Callable[[], None]) -> Iterator[None]:
         ticker.join()
 
 
-class Progress:
+class Progress(AbstractContextManager["Progress"]):
     """One progress line. `update` is rate-limited and may be called from any thread."""
 
     def __init__(self, title: str, wanted: str, clock: Any = time.monotonic) -> None:
@@ -59,9 +59,6 @@ class Progress:
         self._lock = threading.Lock()
         if self.style == "bar":
             self._told -= BAR_EVERY_S  # the first line at once
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -101,7 +98,7 @@ class Progress:
         full = int(share * room)
         return head + "━" * full + "─" * (room - full) + tail
 
-    def draw(self, line: str, strong: str, rest: str) -> None:
+    def draw(self, line: str, strong: str = "", rest: str = "") -> None:
         """A line of another kind, of which a part is strong. For the style `bar`."""
         with self._lock:
             width = shutil.get_terminal_size().columns - 1

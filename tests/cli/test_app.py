@@ -17,9 +17,8 @@ from command import Omnitts, Started
 from patience import LONG_S
 
 from omnitts_cli import child
-from omnitts_cli.cli import app, commands
+from omnitts_cli.cli import app, commands, declare
 from omnitts_cli.errors import OmniError
-from omnitts_cli.settings.environment import COMPLETING
 
 PYTHON = [sys.executable, "-m", "omnitts_cli"]
 
@@ -74,12 +73,12 @@ def test_help_is_instant_and_imports_nothing_heavy(command: list[str], compiled:
     assert count < 170, "150 modules, nearly all of Python itself, take less than 0.1 s"
 
 
-def test_a_command_is_declared_alone_and_all_of_them_where_none_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert list(app.asked_for(["say", "clone"])) == ["say"]
+def test_a_command_is_declared_alone_and_all_of_them_where_none_is_named() -> None:
+    assert list(declare.asked_for(["say", "clone"])) == ["say"]
     for arguments in ([], ["--help"], ["sya"], ["-V", "say"]):
-        assert tuple(app.asked_for(arguments)) == tuple(app.NAMES)
-    monkeypatch.setenv(COMPLETING, "complete_bash")  # a shell asks for what could stand there
-    assert tuple(app.asked_for(["say"])) == tuple(app.NAMES)
+        assert tuple(declare.asked_for(arguments)) == tuple(declare.NAMES)
+    # a shell asks for what could stand there
+    assert tuple(declare.asked_for(["say"], completing=True)) == tuple(declare.NAMES)
 
 
 def test_help_fits_a_narrow_or_dumb_terminal(compiled: Path) -> None:

@@ -14,7 +14,7 @@ from command import Omnitts
 from typer.main import get_command
 
 from omnitts_cli.cli import help
-from omnitts_cli.cli.app import NAMES, app_of
+from omnitts_cli.cli.declare import NAMES, app_of
 
 HOUSE = Path(__file__).parent.parent.parent
 PAGES = {path.stem: path.read_text("utf-8") for path in help.PAGES.glob("*.md")}

@@ -16,8 +16,8 @@ from patience import LONG_S
 from typer.main import get_command
 
 from omnitts_cli.cli import man
-from omnitts_cli.cli.app import NAMES, app_of
 from omnitts_cli.cli.commands import COMMANDS, TOPICS
+from omnitts_cli.cli.declare import NAMES, app_of
 from omnitts_cli.settings.table import former_options
 
 FORMER = set(former_options())

@@ -71,8 +71,8 @@ def test_the_environment_without_its_prefix(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_threads_sleep_while_they_wait_unless_the_user_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
-    environment.let_threads_sleep()
+    environment.before_torch()
     assert environment.variable("OMP_WAIT_POLICY") == "ACTIVE"
     monkeypatch.delenv("OMP_WAIT_POLICY")
-    environment.let_threads_sleep()
+    environment.before_torch()
     assert environment.variable("OMP_WAIT_POLICY") == "PASSIVE"

@@ -77,7 +77,7 @@ def main() -> None:
     from omnitts_cli.cli.app import run
     from omnitts_cli.settings import environment
 
-    environment.let_threads_sleep()
+    environment.before_torch()
     raise SystemExit(run(arguments))
 
 

@@ -21,7 +21,7 @@ import warm
 from command import Omnitts, Started
 from patience import LONG_S, eventually
 
-from omnitts_cli.cli import app
+from omnitts_cli.cli import app, declare
 from omnitts_cli.errors import ModelError
 from omnitts_cli.terminal import signals
 
@@ -238,7 +238,7 @@ def test_a_signal_is_not_lost_in_a_library_that_makes_an_error_of_it(
             raise error from None
 
     with monkeypatch.context() as patched:
-        patched.setattr(app, "app_of", lambda *_, **__: command)
+        patched.setattr(declare, "app_of", lambda *_, **__: command)
         done = omnitts("say", "Hello.")
     assert (done.code, done.err) == (130, "interrupted\n")
     assert "'nowhere' not found" in omnitts("say", "Hello.", "-m", "nowhere").err, (

@@ -9,7 +9,7 @@ import pytest
 from command import Omnitts
 from typer.main import get_command
 
-from omnitts_cli.cli.app import NAMES, app_of
+from omnitts_cli.cli.declare import NAMES, app_of
 from omnitts_cli.settings.table import former_options
 from omnitts_cli.terminal.usage import HEADINGS
 

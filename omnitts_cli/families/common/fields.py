@@ -18,7 +18,7 @@ key may be left out:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,10 @@ class Fields:
         self.file, self.values, self.path = file, values, path
 
     @staticmethod
-    def read(file: Path, limit: int = CONFIG_BYTES) -> Fields:
+    def read(file: Path, limit: int = CONFIG_BYTES, *, optional: bool = False) -> Fields:
+        """The object in a file; an empty one if it is `optional` and not there."""
+        if optional and not file.exists():
+            return Fields(file, {})
         try:
             return Fields(file, json_object(read_file(file, limit)))
         except ParseError as error:
@@ -60,6 +63,10 @@ class Fields:
         """Whether the key has a value other than null."""
         return self.values.get(key) is not None
 
+    def each(self, wanted: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
+        """Several values by our names. `wanted`: for each the method that reads it, its key, and more arguments."""
+        return {name: read(self, *arguments) for name, (read, *arguments) in wanted.items()}
+
     def part(self, key: str, default: dict[str, Any] = _NO_DEFAULT) -> Fields:
         """The object under `key`."""
         value = self._get(key, "is not an object", lambda v: isinstance(v, dict), default)
@@ -76,12 +83,12 @@ class Fields:
     def text(self, key: str) -> str:
         return self._get(key, "is not text", lambda v: isinstance(v, str))
 
-    def flag(self, key: str, default: bool) -> bool:
+    def flag(self, key: str, default: bool | None) -> bool | None:
         return self._get(key, "is neither true nor false", lambda v: isinstance(v, bool), default)
 
-    def word(self, key: str, allowed: Sequence[str]) -> str:
+    def word(self, key: str, allowed: Sequence[str], default: str | None = _NO_DEFAULT) -> str | None:
         wrong = f"is not supported; supported: {', '.join(allowed)}"
-        return self._get(key, wrong, lambda v: isinstance(v, str) and v in allowed)
+        return self._get(key, wrong, lambda v: isinstance(v, str) and v in allowed, default)
 
     def must_be(self, **only: object) -> None:
         """Choices that this program knows one answer to; a missing or empty key means that answer."""
@@ -99,11 +106,12 @@ class Fields:
 
         return tuple(self._get(key, f"is not a list of 1 to {longest} whole numbers from 1 to {high}", right, default))
 
-    def words(self, key: str) -> tuple[str, ...]:
+    def words(self, key: str, default: tuple[str, ...] | None = _NO_DEFAULT) -> tuple[str, ...] | None:
         def right(value: Any) -> bool:
             return isinstance(value, list) and all(isinstance(one, str) and one for one in value)
 
-        return tuple(self._get(key, "is not a list of words", right))
+        found = self._get(key, "is not a list of words", right, default)
+        return None if found is None else tuple(found)
 
     # ---- constraints between several values
 
@@ -186,9 +194,9 @@ def text_ids(top: Fields, vocabulary: int) -> TextIds:
     return TextIds(*(top.whole(f"{key}_token_id", vocabulary - 1, 0) for key in TOKEN_KEYS))
 
 
-def same_tokens(tokenizer: Fields, text: TextIds) -> None:
-    """Raise ModelError where the tokenizer has another word at one of the ids of config.json."""
-    added = tokenizer.part("added_tokens_decoder", {})
+def same_tokens(folder: Path, text: TextIds) -> None:
+    """Raise ModelError where the tokenizer of a model folder has another word at one of the ids of config.json."""
+    added = Fields.read(folder / "tokenizer_config.json", optional=True).part("added_tokens_decoder", {})
     for field, word in TOKEN_WORDS.items():
         id = getattr(text, field)
         if added.has(str(id)) and (found := added.part(str(id)).text("content")) != word:
@@ -197,22 +205,34 @@ def same_tokens(tokenizer: Fields, text: TextIds) -> None:
 
 KEY = "omnitts"  # of the object that is ours
 PIECE = 10_000  # letters; far more than any slot holds
+OURS = {
+    "kinds": (Fields.words, "kinds", None),
+    "languages": (Fields.words, "languages", None),
+    "style": (Fields.flag, "style", None),
+    "longest_piece": (Fields.whole, "longest_piece", PIECE, 20, None),
+    "plain_letters": (Fields.flag, "plain_letters", False),
+    "text_input": (Fields.word, "text_input", TEXT_INPUTS, None),
+}
 
 
-def ours_in(top: Fields) -> Fields:
-    """The object, of a config.json; empty where it is not."""
-    return top.part(KEY, {})
+@dataclass(frozen=True)
+class Ours:
+    """The object that is ours, of a config.json; see above. None: not said."""
+
+    at: Fields
+    kinds: tuple[str, ...] | None
+    languages: tuple[str, ...] | None
+    style: bool | None
+    longest_piece: int | None  # None: no limit beyond that of the splitter
+    plain_letters: bool
+    text_input: str | None  # None: the tokenizer reads letters
+    voices: dict[str, str]  # by lower-case name
 
 
-def plain_letters(ours: Fields) -> bool:
-    return ours.flag("plain_letters", False) or ours.has("text_input")
-
-
-def text_input(ours: Fields) -> str | None:
-    """None: the tokenizer reads letters."""
-    return ours.word("text_input", TEXT_INPUTS) if ours.has("text_input") else None
-
-
-def longest_piece(ours: Fields) -> int | None:
-    """None: no limit beyond that of the splitter."""
-    return ours.whole("longest_piece", PIECE, 20, None)
+def ours_in(top: Fields) -> Ours:
+    """The object that is ours; nothing is said where it is missing."""
+    at = top.part(KEY, {})
+    given, lines = at.each(OURS), at.part("voices", {})
+    if given["text_input"] is not None:
+        given["plain_letters"] = True
+    return Ours(at, voices={name.lower(): lines.text(name) for name in lines.values}, **given)

@@ -24,6 +24,15 @@ from omnitts_cli.models.shapes import (
 from omnitts_cli.models.sources import Derived, Join, Names, One, Stack
 
 KEYS = 2**18  # numbers kept for one position of a request
+STACK = {
+    "hidden": (Fields.whole, "hidden_size", WIDTH),
+    "layers": (Fields.whole, "num_hidden_layers", LAYERS),
+    "heads": (Fields.whole, "num_attention_heads", HEADS),
+    "kv_heads": (Fields.whole, "num_key_value_heads", HEADS),
+    "head_dim": (Fields.even, "head_dim", 1024),
+    "eps": (Fields.number, "rms_norm_eps", 1e-12, 0.1),
+}
+INNER = {"inner": (Fields.whole, "intermediate_size", 8 * WIDTH)}
 
 
 def stack_shape(at: Fields, experts: ExpertShape | None = None) -> StackShape:
@@ -32,17 +41,8 @@ def stack_shape(at: Fields, experts: ExpertShape | None = None) -> StackShape:
     Its rotation is the plain one: in speech, without pictures, the talker's three axes are always equal.
     """
     at.must_be(hidden_act="silu", attention_bias=False, use_sliding_window=False, tie_word_embeddings=False)
-    shape = StackShape(
-        hidden=at.whole("hidden_size", WIDTH),
-        inner=0 if experts else at.whole("intermediate_size", 8 * WIDTH),
-        layers=at.whole("num_hidden_layers", LAYERS),
-        heads=at.whole("num_attention_heads", HEADS),
-        kv_heads=at.whole("num_key_value_heads", HEADS),
-        head_dim=at.even("head_dim", 1024),
-        eps=at.number("rms_norm_eps", 1e-12, 0.1),
-        rope_theta=rope_theta(at),
-        experts=experts,
-    )
+    sizes = {"inner": 0, **at.each(STACK if experts else STACK | INNER)}
+    shape = StackShape(**sizes, rope_theta=rope_theta(at), experts=experts)
     at.divides("num_key_value_heads", shape.kv_heads, "num_attention_heads", shape.heads)
     at.at_most("num_attention_heads x head_dim", shape.heads * shape.head_dim, WIDTH)
     at.at_most("keys of one position", shape.layers * shape.kv_heads * shape.head_dim, KEYS)
@@ -58,23 +58,24 @@ def rope_theta(at: Fields) -> float:
 
 
 RATE, RATES, SAMPLES_PER_FRAME, WINDOW = 64, 8, 2**15, 4096
+TRANSFORMER = {name: STACK[name] for name in ("hidden", "heads")} | INNER
+UPSAMPLING = {
+    "width": (Fields.whole, "decoder_dim", WIDTH),
+    "window": (Fields.whole, "sliding_window", WINDOW),
+    "stretches": (Fields.wholes, "upsampling_ratios", RATE, RATES),
+    "rises": (Fields.wholes, "upsample_rates", RATE, RATES),
+}
 
 
 def transformer_shape(at: Fields, eps: str, least: int = 1, shared_width: bool = False) -> TransformerShape:
     """Shape of a codec's transformer with `least` layers or more; with `shared_width` the heads divide its width."""
-    heads, hidden = at.whole("num_attention_heads", HEADS), at.whole("hidden_size", WIDTH)
-    at.agree("num_key_value_heads", heads, "num_attention_heads")
+    more = {"layers": (Fields.whole, "num_hidden_layers", LAYERS, least), "eps": (Fields.number, eps, 1e-12, 0.1)}
+    sizes = at.each(TRANSFORMER | more | ({} if shared_width else {"head_dim": STACK["head_dim"]}))
+    at.agree("num_key_value_heads", sizes["heads"], "num_attention_heads")
     if shared_width:
-        at.divides("num_attention_heads", 2 * heads, "hidden_size", hidden)
-    return TransformerShape(
-        hidden=hidden,
-        inner=at.whole("intermediate_size", 8 * WIDTH),
-        layers=at.whole("num_hidden_layers", LAYERS, least),
-        heads=heads,
-        head_dim=hidden // heads if shared_width else at.even("head_dim", 1024),
-        eps=at.number(eps, 1e-12, 0.1),
-        rope_theta=rope_theta(at),
-    )
+        at.divides("num_attention_heads", 2 * sizes["heads"], "hidden_size", sizes["hidden"])
+        sizes["head_dim"] = sizes["hidden"] // sizes["heads"]
+    return TransformerShape(**sizes, rope_theta=rope_theta(at))
 
 
 def upsampling_fields(at: Fields, groups: int, codes: int, shared_width: bool = False) -> dict[str, Any]:
@@ -82,18 +83,12 @@ def upsampling_fields(at: Fields, groups: int, codes: int, shared_width: bool = 
     at.must_be(hidden_act="silu", attention_bias=False)
     at.agree("num_quantizers", groups, "talker_config.num_code_groups")
     at.agree("codebook_size", codes, "talker_config.code_predictor_config.vocab_size")
-    width, rises = at.whole("decoder_dim", WIDTH), at.wholes("upsample_rates", RATE, RATES)
-    if width % 2 ** len(rises):
-        raise at.problem("decoder_dim", f"{width} cannot be halved {len(rises)} times, once for each of upsample_rates")
-    return {
-        "groups": groups,
-        "codes": codes,
-        "width": width,
-        "transformer": transformer_shape(at, "rms_norm_eps", shared_width=shared_width),
-        "window": at.whole("sliding_window", WINDOW),
-        "stretches": at.wholes("upsampling_ratios", RATE, RATES),
-        "rises": rises,
-    }
+    sizes = at.each(UPSAMPLING)
+    if sizes["width"] % 2 ** len(sizes["rises"]):
+        what = f"{sizes['width']} cannot be halved {len(sizes['rises'])} times, once for each of upsample_rates"
+        raise at.problem("decoder_dim", what)
+    transformer = transformer_shape(at, "rms_norm_eps", shared_width=shared_width)
+    return {"groups": groups, "codes": codes, "transformer": transformer, **sizes}
 
 
 HEAD = "talker.codec_head.weight"

@@ -68,13 +68,9 @@ class Config:
 
 def read_config(folder: Path) -> Config:
     """The JSON files of a model folder."""
-    generation, tokens = folder / "generation_config.json", folder / "tokenizer_config.json"
-    config = config_of(
-        Fields.read(folder / "config.json"),
-        Fields.read(generation) if generation.exists() else Fields(generation, {}),
-    )
-    if tokens.exists():
-        same_tokens(Fields.read(tokens), config.text)
+    generation = Fields.read(folder / "generation_config.json", optional=True)
+    config = config_of(Fields.read(folder / "config.json"), generation)
+    same_tokens(folder, config.text)
     return config
 
 

@@ -17,13 +17,11 @@ from omnitts_cli.families.common.fields import (
     TOKENS,
     WIDTH,
     Fields,
+    Ours,
     TextIds,
-    longest_piece,
     ours_in,
-    plain_letters,
     same_tokens,
     text_ids,
-    text_input,
 )
 from omnitts_cli.families.common.names import SAMPLES_PER_FRAME, stack_shape, upsampling_fields
 from omnitts_cli.families.qwen3_tts.encoders import encoder_shape, speaker_shape
@@ -104,54 +102,66 @@ class Config:
 
 
 def read_config(folder: Path) -> Config:
-    """The three JSON files of a model folder."""
-    generation, tokens = folder / "generation_config.json", folder / "tokenizer_config.json"
-    config = config_of(
-        Fields.read(folder / "config.json"),
-        Fields.read(folder / CODEC_FOLDER / "config.json"),
-        Fields.read(generation) if generation.exists() else Fields(generation, {}),
-    )
-    if tokens.exists():
-        same_tokens(Fields.read(tokens), config.text)
+    """The JSON files of a model folder."""
+    top, codec = (Fields.read(folder / name) for name in ("config.json", f"{CODEC_FOLDER}/config.json"))
+    config = config_of(top, codec, Fields.read(folder / "generation_config.json", optional=True))
+    same_tokens(folder, config.text)
     return config
 
 
+CODEC = "qwen3_tts_tokenizer_12hz"
+TOP = {
+    "model_type": (Fields.word, "model_type", [FAMILY]),
+    "codec": (Fields.word, "tokenizer_type", [CODEC]),
+    "kind": (Fields.word, "tts_model_type", list(KINDS)),
+    "talker": (Fields.part, "talker_config"),
+}
+TALKER = {
+    "groups": (Fields.whole, "num_code_groups", GROUPS, 2),
+    "text_vocabulary": (Fields.whole, "text_vocab_size", TOKENS),
+    "text_width": (Fields.whole, "text_hidden_size", WIDTH),
+    "max_positions": (Fields.whole, "max_position_embeddings", POSITIONS, 16),
+    "predictor": (Fields.part, "code_predictor_config"),
+    "languages": (Fields.part, "codec_language_id"),
+    "speakers": (Fields.part, "spk_id", {}),
+    "dialects": (Fields.part, "spk_is_dialect", {}),
+}
+
+
 def config_of(top: Fields, codec: Fields, generation: Fields) -> Config:
-    """The same three, already parsed."""
-    top.word("model_type", [FAMILY])
-    top.word("tokenizer_type", [CODEC])
-    ours = ours_in(top)
-    kinds = _kinds(top, ours)
-    talker = top.part("talker_config")
-    predictor = talker.part("code_predictor_config")
+    """The same, already parsed."""
+    said, ours = top.each(TOP), ours_in(top)
+    kinds, talker, large = _kinds(said["kind"], ours), said["talker"], top.values.get("tts_model_size") != "0b6"
+    given = talker.each(TALKER)
+    groups, predictor = given["groups"], given["predictor"]
     talker_stack, stack = stack_shape(talker), stack_shape(predictor)
-    groups, codes = talker.whole("num_code_groups", GROUPS, 2), predictor.whole("vocab_size", CODES, 2)
+    codes = predictor.whole("vocab_size", CODES, 2)
     predictor.agree("num_code_groups", groups, f"{talker.path}.num_code_groups")
     vocabulary = talker.whole("vocab_size", CODES, codes + 1)
-    text_vocabulary = talker.whole("text_vocab_size", TOKENS)
     decoder, rate = decoder_shape(codec, groups, codes), codec.whole("output_sample_rate", 192_000, 8_000)
     codec.at_most("frames per second", rate // decoder.samples_per_frame, FRAME_RATE)
-    languages = _languages(talker, codes, vocabulary)
+    at = given["languages"]
+    languages = {name.lower(): at.whole(name, vocabulary - 1, codes) for name in at.values}
     config = Config(
         file=top.file,
         kinds=kinds,
-        obeys_style="named" in kinds and ours.flag("style", top.values.get("tts_model_size") != "0b6"),
+        obeys_style="named" in kinds and (large if ours.style is None else ours.style),
         talker=TalkerShape(talker_stack, vocabulary),
         predictor=PredictorShape(stack, talker_stack.hidden, groups, codes),
         decoder=decoder,
-        text_vocabulary=text_vocabulary,
-        text_width=talker.whole("text_hidden_size", WIDTH),
-        text=text_ids(top, text_vocabulary),
-        control=_control_ids(talker, codes, vocabulary),
+        text_vocabulary=given["text_vocabulary"],
+        text_width=given["text_width"],
+        text=text_ids(top, given["text_vocabulary"]),
+        control=ControlIds(*(talker.whole(f"codec_{key}_id", vocabulary - 1, codes) for key in CONTROL_KEYS)),
         language_ids=languages,
         languages=_offered(ours, languages),
-        speakers=_speakers(talker, ours, languages, vocabulary),
-        max_positions=talker.whole("max_position_embeddings", POSITIONS, 16),
+        speakers=_speakers(given["speakers"], given["dialects"], ours, languages, vocabulary),
+        max_positions=given["max_positions"],
         sample_rate=rate,
         sampling=_sampling(generation),
-        longest_piece=longest_piece(ours),
-        plain_letters=plain_letters(ours),
-        text_input=text_input(ours),
+        longest_piece=ours.longest_piece,
+        plain_letters=ours.plain_letters,
+        text_input=ours.text_input,
         top=top,
         codec=codec,
     )
@@ -159,45 +169,32 @@ def config_of(top: Fields, codec: Fields, generation: Fields) -> Config:
     return config
 
 
-def _kinds(top: Fields, ours: Fields) -> frozenset[str]:
-    kind = KINDS[top.word("tts_model_type", list(KINDS))]
-    if not ours.has("kinds"):
-        return frozenset([kind])
-    kinds = ours.words("kinds")
-    if unknown := set(kinds) - set(KINDS.values()):
-        raise ours.problem("kinds", f"{min(unknown)!a} is not one of {', '.join(KINDS.values())}")
-    return frozenset(kinds) or frozenset([kind])
+def _kinds(kind: str, ours: Ours) -> frozenset[str]:
+    if unknown := set(ours.kinds or ()) - set(KINDS.values()):
+        raise ours.at.problem("kinds", f"{min(unknown)!a} is not one of {', '.join(KINDS.values())}")
+    return frozenset(ours.kinds or [KINDS[kind]])
 
 
-def _control_ids(talker: Fields, codes: int, vocabulary: int) -> ControlIds:
-    return ControlIds(*(talker.whole(f"codec_{key}_id", vocabulary - 1, codes) for key in CONTROL_KEYS))
-
-
-def _languages(talker: Fields, codes: int, vocabulary: int) -> dict[str, int]:
-    at = talker.part("codec_language_id")
-    return {name.lower(): at.whole(name, vocabulary - 1, codes) for name in at.values}
-
-
-def _offered(ours: Fields, known: dict[str, int]) -> tuple[str, ...]:
+def _offered(ours: Ours, known: dict[str, int]) -> tuple[str, ...]:
     """What a request may ask for: dialects come with a speaker, not by name."""
-    if not ours.has("languages"):
+    if ours.languages is None:
         return tuple(name for name in known if "dialect" not in name)
-    names = tuple(name.lower() for name in ours.words("languages"))
+    names = tuple(name.lower() for name in ours.languages)
     if unknown := set(names) - known.keys():
-        raise ours.problem("languages", f"{min(unknown)!a} is not in codec_language_id")
+        raise ours.at.problem("languages", f"{min(unknown)!a} is not in codec_language_id")
     return names
 
 
-def _speakers(talker: Fields, ours: Fields, languages: dict[str, int], vocabulary: int) -> dict[str, Speaker]:
+def _speakers(
+    at: Fields, dialects: Fields, ours: Ours, languages: dict[str, int], vocabulary: int
+) -> dict[str, Speaker]:
     """Speakers by lower-case name: fine-tuned folders store capitals, and requests may write what they like."""
-    at, dialects, lines = talker.part("spk_id", {}), talker.part("spk_is_dialect", {}), ours.part("voices", {})
-    about = {name.lower(): lines.text(name) for name in lines.values}
     speakers: dict[str, Speaker] = {}
     for name in at.values:
         if name.lower() in speakers:
             raise at.problem(name, "is there twice, in capitals and not")
         dialect = _dialect(dialects, name, languages)
-        line = about.get(name.lower(), "" if ours.values else VOICES.get(name.lower(), ""))
+        line = ours.voices.get(name.lower(), "" if ours.at.values else VOICES.get(name.lower(), ""))
         speakers[name.lower()] = Speaker(at.whole(name, vocabulary - 1, 0), dialect, line)
     return speakers
 
@@ -212,19 +209,25 @@ def _dialect(dialects: Fields, name: str, languages: dict[str, int]) -> str | No
     return dialect
 
 
+SAMPLING = {
+    "temperature": (Fields.number, "temperature", 0, 100, 0.9),
+    "top_k": (Fields.whole, "top_k", 2**31, 0, 50),
+    "top_p": (Fields.number, "top_p", 0, 1, 1.0),
+    "repetition_penalty": (Fields.number, "repetition_penalty", 0.01, 100, 1.05),
+    "predictor_temperature": (Fields.number, "subtalker_temperature", 0, 100, 0.9),
+    "predictor_top_k": (Fields.whole, "subtalker_top_k", 2**31, 0, 50),
+    "predictor_top_p": (Fields.number, "subtalker_top_p", 0, 1, 1.0),
+}
+"""The model's own way of drawing codes; the published defaults where the file is silent."""
+DRAWS = {
+    "temperature": (Fields.flag, "do_sample", True),
+    "predictor_temperature": (Fields.flag, "subtalker_dosample", True),
+}
+
+
 def _sampling(at: Fields) -> Sampling:
-    """The model's own way of drawing codes; the published defaults where the file is silent."""
-    draws, predictor_draws = at.flag("do_sample", True), at.flag("subtalker_dosample", True)
-    temperature, predictor_temperature = (at.number(f"{who}temperature", 0, 100, 0.9) for who in ("", "subtalker_"))
-    return Sampling(
-        temperature=temperature if draws else 0.0,
-        top_k=at.whole("top_k", 2**31, 0, 50),
-        top_p=at.number("top_p", 0, 1, 1.0),
-        repetition_penalty=at.number("repetition_penalty", 0.01, 100, 1.05),
-        predictor_temperature=predictor_temperature if predictor_draws else 0.0,
-        predictor_top_k=at.whole("subtalker_top_k", 2**31, 0, 50),
-        predictor_top_p=at.number("subtalker_top_p", 0, 1, 1.0),
-    )
+    greedy = {name: 0.0 for name, draws in at.each(DRAWS).items() if not draws}
+    return Sampling(**at.each(SAMPLING) | greedy)
 
 
 def _sane_size(top: Fields, config: Config) -> None:
@@ -237,7 +240,6 @@ def _sane_size(top: Fields, config: Config) -> None:
         raise top.problem(None, f"describes {layers + tables:.1e} parameters; not a model of this family")
 
 
-CODEC = "qwen3_tts_tokenizer_12hz"
 WINDOW_KEYS = 2**24  # keys of one stream
 
 
