@@ -45,6 +45,14 @@ class InputError(OmniError):
     code = "bad_input"
 
 
+class TooLongError(InputError):
+    """A recording is longer than can be used."""
+
+
+class TooShortError(InputError):
+    """A recording is shorter than can be used."""
+
+
 class TextError(InputError):
     """A text that cannot be spoken."""
 

@@ -18,7 +18,7 @@ from omnitts_cli.audio.handle import Handle
 from omnitts_cli.audio.mono import to_mono
 from omnitts_cli.audio.pcm import clipped_share
 from omnitts_cli.audio.resample import check_rate, resample
-from omnitts_cli.errors import InputError
+from omnitts_cli.errors import InputError, TooLongError, TooShortError
 
 LONGEST_S = 300.0
 SHORTEST_S = 0.5
@@ -108,7 +108,7 @@ def read_clip(
         raise InputError(f"cannot read reference clip {name}: {(error.strerror or str(error)).lower()}") from error
     sound, notices = clean(samples, name)
     if sound.size < shortest_s * opened.rate:
-        raise InputError(
+        raise TooShortError(
             f"reference clip {name} lasts {sound.size / opened.rate:.2f} s; at least {shortest_s:g} s is needed",
             hint=record,
         )
@@ -130,7 +130,7 @@ def read_sound(source: str | os.PathLike[str], **options: Any) -> Recording:
     except InputError as error:
         about_voices = error.hint and re.search("voice|clone|--ref-", error.hint)
         message = error.message.replace("reference clip", "sound")
-        raise InputError(message, cause=error.cause, hint=None if about_voices else error.hint) from None
+        raise type(error)(message, cause=error.cause, hint=None if about_voices else error.hint) from None
 
 
 def checked_part(start: float | None, end: float | None) -> ClipPart:
@@ -332,13 +332,13 @@ def refuse_broken(part: ClipPart, left_s: float, name: str) -> None:
         )
 
 
-def too_long(name: str, total: float | None, longest_s: float) -> InputError:
+def too_long(name: str, total: float | None, longest_s: float) -> TooLongError:
     most = duration(longest_s)
     if total is None:
         lasts = f"more than {most}"
     else:
         lasts = f"{duration(total if total < 60 else math.ceil(total))}; at most {most} can be read"
-    return InputError(f"reference clip {name} lasts {lasts}", hint=example(name, 65))
+    return TooLongError(f"reference clip {name} lasts {lasts}", hint=example(name, 65))
 
 
 def example(name: str, start: float) -> str:
