@@ -45,7 +45,8 @@ def tune(
                 recordings, tuning.name, consent=consent, model=model.model or EMBEDDED, licence=tuning.licence,
                 language=language_code(tuning.language) if tuning.language else None, rank=tuning.rank,
                 rate=tuning.rate, epochs=tuning.epochs, minutes=tuning.minutes, share=tuning.held_out,
-                seed=tuning.seed, folder=tuning.output_dir, dry_run=tuning.dry_run,
+                seed=tuning.seed, folder=tuning.output_dir, transcribe=tuning.transcribe, asr_model=tuning.asr_model,
+                dry_run=tuning.dry_run,
                 confirm=asked(progress, yes or messages.no_input), tell=console.notice, look=looks(progress),
                 device=machine.device, threads=machine.threads, offline=network.offline,
             )  # fmt: skip
@@ -109,4 +110,7 @@ def report(done: Tuned) -> None:
         epochs=course.epoch, held_out_before=round(course.first, 4), held_out_after=round(course.best, 4),
         likeness=round(compared.tuned, 4), likeness_cloned=round(compared.cloned, 4),
         gain=round(compared.gain, 4), interval=round(compared.interval, 4),
+        **({} if compared.errors is None else {
+            "wer": round(compared.errors.tuned, 4), "wer_cloned": round(compared.errors.cloned, 4)
+        }),
     )  # fmt: skip

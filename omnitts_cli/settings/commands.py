@@ -115,6 +115,16 @@ class Tuning:
     minutes: Annotated[
         float | None, for_tuning("--minutes", number(0.01, 1e5), "Maximum time to learn.", "N", main=True)
     ] = None
+    transcribe: Annotated[
+        bool,
+        for_tuning(
+            "--transcribe",
+            SWITCH,
+            "Transcribe clips that have no text, and count word errors of the result.",
+            main=True,
+        ),
+    ] = False
+    asr_model: Annotated[str | None, replace(ASR_MODEL, shown="small", group="voice")] = None
     rank: Annotated[int, for_tuning("--rank", whole(1, 256), "Rank of the adapter.", "N")] = 16
     rate: Annotated[float, for_tuning("--rate", number(1e-7, 0.1), "Highest learning rate.", "N")] = 1e-3
     held_out: Annotated[

@@ -20,6 +20,7 @@ HUB = ("huggingface_hub", "httpx", "requests")  # their messages are long and na
 SIZES = ("tiny", "base", "small", "medium", "large-v3", "turbo")
 SIZE = "small"  # of Whisper: 0.5 GB, good for all ten languages
 LONGEST_S, MOST_TOKENS = 30.0, 400  # of one pass of Whisper
+BY_HAND = '--ref-text "what is said in the clip"'
 FEATURES_PER_S, FRAMES_PER_S = 100, 50  # of Whisper's encoder: in, out
 
 Tell = Callable[[Notice], None]
@@ -38,24 +39,25 @@ def transcribe(sound: np.ndarray, rate: int, *, offline: bool, tell: Tell, model
     return words
 
 
-def recogniser(offline: bool, tell: Tell, model: str | None = None) -> Transcriber:
-    """Whisper where it is installed, else PocketSphinx, unless a model is asked for."""
+def recogniser(offline: bool, tell: Tell, model: str | None = None, without: str = BY_HAND) -> Transcriber:
+    """Whisper where it is installed, else PocketSphinx, unless a model is asked for. `without`: the hint for doing
+    without one."""
     if model is not None and model.startswith(hub_recogniser.PREFIX):
         return hub_recogniser.HubRecogniser(model, offline=offline).words
     for make in (whisper, *([] if model else [sphinx])):
         try:
-            return make(offline, tell, model)
+            return make(offline, tell, model, without)
         except ImportError:
             continue
     raise UsageError(
         f"{'--asr-model' if model else '--transcribe'} needs faster-whisper, which is not installed",
-        hint='pip install faster-whisper   or   --ref-text "what is said in the clip"',
+        hint=f"pip install faster-whisper   or   {without}",
     )
 
 
-def whisper(offline: bool, tell: Tell, model: str | None = None) -> Transcriber:
+def whisper(offline: bool, tell: Tell, model: str | None, without: str) -> Transcriber:
     """A function that transcribes clips with faster-whisper."""
-    loaded = Whisper(model, offline=offline, hint='--ref-text "what is said in the clip"')
+    loaded = Whisper(model, offline=offline, hint=without)
     return lambda sound: "".join(part.text for part in loaded.model.transcribe(sound)[0])
 
 
@@ -150,7 +152,7 @@ def not_loaded(name: str, folder: Path, error: Exception, offline: bool, hint: s
     return ModelError(f"cannot load the speech recogniser '{name}'", cause=cause, hint=hint)
 
 
-def sphinx(offline: bool, tell: Tell, model: str | None = None) -> Transcriber:
+def sphinx(offline: bool, tell: Tell, model: str | None, without: str) -> Transcriber:
     """English only and inaccurate, but works without a download."""
     from pocketsphinx import Decoder
 

@@ -6,6 +6,7 @@ Two passes read them. The first measures; no more than one clip is in memory. Th
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -18,9 +19,12 @@ from omnitts_cli import files
 from omnitts_cli.audio.check import SILENT_PEAK_DB, measure
 from omnitts_cli.audio.loudness import lufs
 from omnitts_cli.audio.read import Recording, read_sound
-from omnitts_cli.errors import InputError, Notice
+from omnitts_cli.audio.resample import resample
+from omnitts_cli.audio.target import put
+from omnitts_cli.errors import InputError, Notice, TooLongError, TooShortError
 from omnitts_cli.fleet.manifest import Manifest, open_manifest
 from omnitts_cli.fleet.rows import RowError
+from omnitts_cli.speech.transcribe import HEARD_AT, Transcriber
 from omnitts_cli.text.decode import decode
 
 AUDIO = ("audio", "audio_filepath", "audio_path", "file", "file_name", "wav", "path")
@@ -29,6 +33,7 @@ METADATA = ("metadata.jsonl", "metadata.csv", "metadata.tsv", "manifest.jsonl") 
 SOUNDS = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a")
 TRANSCRIPTS = (".txt", ".lab")
 MOST_ROWS = 200_000
+MOST_TRANSCRIPTS = 256 << 20  # bytes
 RATE = 24_000
 SHORTEST_S, LONGEST_S = 1.0, 20.0
 LEAST_S, FEW_S, MUCH_S = 60.0, 300.0, 36_000.0  # of all clips: refused below; a warning; better with all weights
@@ -75,6 +80,30 @@ class SpokenClip:
     @property
     def seconds(self) -> float:
         return (self.end - self.begin) / RATE
+
+
+class Transcripts:
+    """What a recogniser understood in recordings, by the sum of their samples. The file in the folder of the run keeps
+    it, so that the same command learns the same words."""
+
+    def __init__(self, hear: Transcriber, path: Path) -> None:
+        self._hear, self._path = hear, path
+        self._known: dict[str, str] = {}
+        try:
+            known = json.loads(files.read(path, MOST_TRANSCRIPTS))
+            self._known = {digest: text for digest, text in known.items() if isinstance(text, str)}
+        except (OSError, ValueError, AttributeError):
+            pass  # there is none, or it is damaged: they are made again
+
+    def of(self, sound: np.ndarray, digest: str) -> str:
+        """The words in samples at 24 kHz; may be empty."""
+        if digest not in self._known:
+            self._known[digest] = " ".join(self._hear(resample(sound, RATE, HEARD_AT)).split())
+        return self._known[digest]
+
+    def keep(self) -> None:
+        if self._known:
+            put(self._path, json.dumps(self._known, ensure_ascii=False, indent=1).encode(), private=True)
 
 
 @dataclass
@@ -168,57 +197,71 @@ def of_fields(manifest: Manifest, line: int, values: dict[str, Any]) -> Recordin
 # ---- what is wrong with it
 
 
-def examine(rows: Iterable[RecordingRow], tell: Callable[[Notice], None], look: Callable[[int], None]) -> Recordings:
-    """Reads every recording once. Raises InputError if too little can be used. `look`: called with those read."""
+def examine(
+    rows: Iterable[RecordingRow], tell: Callable[[Notice], None], look: Callable[[int], None],
+    transcripts: Transcripts | None = None,
+) -> Recordings:  # fmt: skip
+    """Reads every recording once. Raises InputError if too little can be used. `look`: called with those read.
+    `transcripts`: of recordings that have none."""
     found, count = Recordings(), 0
     seen, said = set[str](), Counter[str]()
     for count, row in enumerate(rows, 1):
         look(count)
-        read_one(row, found, seen, said)
+        read_one(row, found, seen, said, transcripts)
     refuse_too_little(found, count)
     warn(found, tell)
     return found
 
 
-def read_one(row: RecordingRow, found: Recordings, seen: set[str], said: Counter[str]) -> None:
+def read_one(
+    row: RecordingRow, found: Recordings, seen: set[str], said: Counter[str], transcripts: Transcripts | None
+) -> None:
     """Puts a recording among those that are used, or those that are left out."""
     name = str(row.path)
     if row.wrong:
         return found.leave_out("unreadable", f"{name}: {row.wrong}")
-    if not row.text:
+    if not row.text and transcripts is None:
         return found.leave_out("no transcript", name)
     try:
         recording = read_sound(row.path, rate=RATE, longest_s=LONGEST_S + 10, shortest_s=0.1)
+    except TooLongError:
+        return found.leave_out("too long", name)
+    except TooShortError:
+        return found.leave_out("too short", name)
     except InputError as error:
-        return found.leave_out("too long" if "longer" in error.message or "lasts" in error.message else "unreadable",
-                               f"{name}: {error.message}")  # fmt: skip
+        return found.leave_out("unreadable", f"{name}: {error.message}")
     begin, end = voiced(recording.sound)
-    reason = doubt(recording, (end - begin) / RATE, row.text)
+    reason = doubt(recording, (end - begin) / RATE)
     digest = hashlib.sha256(recording.sound.tobytes()).hexdigest()
-    key = " ".join(row.text.lower().split())
-    if reason is None and (digest in seen or said[key] >= SAME_TEXT):
-        reason = "duplicate"
     if reason is not None:
         return found.leave_out(reason, name)
+    text = row.text or (transcripts.of(recording.sound, digest) if transcripts else "")
+    if not text:
+        return found.leave_out("no transcript", name)
+    letters = sum(c.isalnum() for c in text)
+    if not SLOWEST <= letters * RATE / (end - begin) <= FASTEST:
+        return found.leave_out("misfit", name)
+    key = " ".join(text.lower().split())
+    if digest in seen or said[key] >= SAME_TEXT:
+        return found.leave_out("duplicate", name)
     seen.add(digest)
     said[key] += 1
     found.mended["silence cut"] += end - begin < 0.95 * recording.sound.size
     found.mended["resampled"] += recording.source_rate != RATE
     found.mended["made mono"] += recording.source_channels > 1
+    found.mended["transcribed"] += not row.text
     loudness = lufs(recording.sound[begin:end], RATE)
-    found.clips.append(SpokenClip(row.path, row.text, begin, end, loudness, digest))
+    found.clips.append(SpokenClip(row.path, text, begin, end, loudness, digest))
 
 
-def doubt(recording: Recording, seconds: float, text: str) -> str | None:
-    """Why a recording cannot be used; None if it can."""
+def doubt(recording: Recording, seconds: float) -> str | None:
+    """Why a recording cannot be used, whatever is said in it; None if it can."""
     figures = measure(recording.sound, recording.rate)
-    letters = sum(c.isalnum() for c in text)
     reasons = {
         "silent": figures.peak_db < SILENT_PEAK_DB or seconds <= BEFORE_S + AFTER_S,
         "too long": seconds > LONGEST_S,
         "too short": seconds < SHORTEST_S,
         "clipped": (recording.clipped or 0.0) > CLIPPED_SHARE,
-        "misfit": not SLOWEST <= letters / max(seconds, 0.1) <= FASTEST,
     }
     return next((reason for reason, true in reasons.items() if true), None)
 
@@ -239,7 +282,7 @@ def refuse_too_little(found: Recordings, count: int) -> None:
             f"{untold} of {count} recordings have no transcript",
             cause=f"such as {found.left_out['no transcript'][0]}",
             hint="write the words of each clip into a .txt file of its name, or into metadata.csv: file_name,text"
-            "; or --transcribe, with faster-whisper installed",
+            "; or --transcribe",
         )
     clipped = len(found.left_out.get("clipped", []))
     if clipped > MOST_CLIPPED * count:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from omnitts_cli.audio.resample import resample
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.errors import DeviceError, ModelError, Notice, UsageError
 from omnitts_cli.families.common.parts import Language
@@ -25,6 +26,7 @@ from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.speech import voice_files
 from omnitts_cli.speech.clip import Clip
 from omnitts_cli.speech.load import device_for, stored_model
+from omnitts_cli.speech.transcribe import HEARD_AT, Transcriber, recogniser
 from omnitts_cli.speech.tts import load
 from omnitts_cli.speech.voices import Voice
 from omnitts_cli.text.language import LANGUAGES
@@ -35,19 +37,21 @@ from omnitts_cli.tuning.recordings import (
     RATE,
     Recordings,
     SpokenClip,
+    Transcripts,
     examine,
     held_out,
     rows_in,
     usual_level,
 )
 from omnitts_cli.tuning.trainer import Course, Ids, LearningPlan, Trainer, refuse_few
-from omnitts_cli.tuning.verdict import MOST, SENTENCES, Compared, compare, pace_of, spoken
+from omnitts_cli.tuning.verdict import MOST, SENTENCES, Compared, compare, pace_of, spoken, wer
 from omnitts_cli.voices import Adapter, Cloned
 from omnitts_cli.weights.find import find
 from omnitts_cli.weights.sums import identity
 
 COPIES = 3  # of each clip, delayed by quarters of a frame
 KEPT_SAMPLES = 4
+BY_HAND = "a .txt file with the words of each clip"
 
 
 @dataclass(frozen=True)
@@ -136,6 +140,8 @@ def tune(
     share: float = 0.1,
     seed: int = 0,
     folder: str | PathLike[str] | None = None,
+    transcribe: bool = False,
+    asr_model: str | None = None,
     replace: bool = False,
     dry_run: bool = False,
     confirm: Callable[[TunePlan], bool] = lambda plan: True,
@@ -151,6 +157,7 @@ def tune(
     consent: who the person is and when they agreed; it is stored in the voice.
     language: of the recordings, a code such as "en".
     folder: where the run keeps what it has done.
+    transcribe: a speech recogniser (asr_model) makes the texts that are missing, and counts word errors of the result.
     confirm: asked with the plan before anything is learned; tell, look: called with notices and progress.
 
     If the tuned voice is not more like the person than a plain clone, the clone is saved: see `Tuned.won`.
@@ -171,14 +178,20 @@ def tune(
     place = Path(folder) if folder is not None else runs() / name
     learning = LearningPlan(rank=rank, alpha=2.0 * rank, rate=rate, vector_rate=rate, epochs=epochs, minutes=minutes,
                             seed=seed)  # fmt: skip
-    plan = planned(fspath(recordings), name, fspath(model), place, learning, share, chosen.name, tell, look)
+    hear = recogniser(offline, tell, asr_model, BY_HAND) if transcribe else None
+    transcripts = Transcripts(hear, place / "transcripts.json") if hear else None
+    plan = planned(
+        fspath(recordings), name, fspath(model), place, learning, share, chosen.name, tell, look, transcripts
+    )
     if dry_run or not confirm(plan):
         return Tuned(plan, stopped=not dry_run)
     place.mkdir(parents=True, exist_ok=True)
     lock = Lock(place, str(place))
     try:
+        if transcripts is not None:
+            transcripts.keep()
         with torch.inference_mode(False):
-            return TuneRun(plan, chosen, settings, language, tell, look).tuned(consent or "", licence)
+            return TuneRun(plan, chosen, settings, language, tell, look, hear).tuned(consent or "", licence)
     finally:
         lock.release()
 
@@ -190,12 +203,12 @@ def runs() -> Path:
 
 def planned(
     recordings: str, name: str, model: str, folder: Path, learning: LearningPlan, share: float, device: str,
-    tell: Callable[[Notice], None], look: LookAt,
+    tell: Callable[[Notice], None], look: LookAt, transcripts: Transcripts | None = None,
 ) -> TunePlan:  # fmt: skip
     """Reads the recordings."""
     with tempfile.TemporaryDirectory(prefix="omnitts-tune-") as work:
         rows = rows_in(recordings, Path(work))
-    found = examine(rows, tell, lambda count: look(TuneStage("reading", count / len(rows))))
+    found = examine(rows, tell, lambda count: look(TuneStage("reading", count / len(rows))), transcripts)
     if found.seconds > MUCH_S:
         tell(Notice(f"{found.seconds / 3600:.0f} hours are more than an adapter can learn", plain=True))
     texts = held_out(found.clips, share)
@@ -209,9 +222,10 @@ class TuneRun:
 
     def __init__(
         self, plan: TunePlan, device: CPUDevice, settings: EngineSettings, language: str | None,
-        tell: Callable[[Notice], None], look: LookAt,
+        tell: Callable[[Notice], None], look: LookAt, hear: Transcriber | None = None,
     ) -> None:  # fmt: skip
         self.plan, self.device, self.tell, self.look, self.settings = plan, device, tell, look, settings
+        self.code, self.hear = language, hear
         found = find(plan.model, variant="base", offline=settings.offline)
         if found.folder is None:
             raise ModelError(f"{plan.model} has random weights, which cannot be tuned", hint=f"-m {EMBEDDED}")
@@ -302,13 +316,17 @@ class TuneRun:
                 self.name, voice=voice, device="cpu", threads=self.settings.threads, dtype="fp32", offline=True
             ) as tts:
                 assert self.model.cloner is not None
-                found.append(spoken(tts, voice, self.model.cloner, texts, person, look))
+                found.append(spoken(tts, voice, self.model.cloner, texts, person, look, self.word_errors))
             for count, sample in enumerate(found[-1][:KEPT_SAMPLES], 1):
                 path = self.plan.folder / "samples" / f"{'tuned' if number else 'clone'}-{count}.flac"
                 path.parent.mkdir(exist_ok=True)
                 Clip(sample.sound, RATE, 0).save(path)
         pace = float(np.mean([pace_of(clip.text, clip.seconds) for clip in self.plan.recordings.clips]))
         return compare(found[0], found[1], pace)
+
+    def word_errors(self, text: str, sound: np.ndarray) -> float | None:
+        """What share of the words the recogniser does not understand; None without one."""
+        return None if self.hear is None else wer(text, self.hear(resample(sound, RATE, HEARD_AT)), self.code)
 
 
 def minutes(seconds: float) -> str:

@@ -1,7 +1,8 @@
 """The verdict: whether a tuned voice is more like the person than a plain clone with the same vector.
 
 Both speak the same sentences with the same seeds. The model's own speaker encoder compares each with recordings that
-were not learned. The gain counts if its interval lies above zero.
+were not learned. The gain counts if its interval lies above zero. With a speech recogniser, it does not
+count if word errors grow by more than chance.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from omnitts_cli.fleet.verify import aligned, words_of
 from omnitts_cli.models.roles import Cloner
 from omnitts_cli.speech.tts import TTS
 from omnitts_cli.speech.voices import Voice
@@ -31,6 +33,20 @@ SURE = 1.96
 
 
 @dataclass(frozen=True)
+class WordErrors:
+    """Means over the sentences."""
+
+    cloned: float
+    tuned: float
+    interval: float  # half of the 95 % interval of their difference
+
+    @property
+    def worse(self) -> bool:
+        """Whether the tuned voice has more errors, above chance."""
+        return self.tuned - self.cloned - self.interval > 0
+
+
+@dataclass(frozen=True)
 class Compared:
     """Means over the sentences: cosines to the person, and letters a second."""
 
@@ -41,6 +57,7 @@ class Compared:
     pace_cloned: float
     pace_tuned: float
     pace_recorded: float
+    errors: WordErrors | None = None  # None: there was no recogniser
 
     @property
     def gain(self) -> float:
@@ -48,15 +65,17 @@ class Compared:
 
     @property
     def won(self) -> bool:
-        """Whether the gain is above chance."""
-        return self.gain - self.interval > 0
+        """Whether the gain is above chance, and word errors have not grown above chance."""
+        return self.gain - self.interval > 0 and not (self.errors and self.errors.worse)
 
     @property
     def words(self) -> str:
+        errors = self.errors
         return (
             f"likeness {self.tuned:.3f}, a plain clone {self.cloned:.3f} (gain {self.gain:+.3f} ± {self.interval:.3f}, "
             f"{self.sentences} sentences); {self.pace_tuned:.1f} letters a second, clone {self.pace_cloned:.1f}, "
             f"recordings {self.pace_recorded:.1f}"
+            + (f"; {errors.tuned:.1%} word errors, clone {errors.cloned:.1%}" if errors else "")
         )
 
 
@@ -65,32 +84,47 @@ class Sample:
     sound: np.ndarray
     likeness: float
     pace: float
+    wer: float | None = None
 
 
 def spoken(
-    tts: TTS, voice: Voice, cloner: Cloner, texts: Sequence[str], person: np.ndarray, look: Callable[[int], None]
-) -> list[Sample]:
-    """The sentences in a voice, and how like the person they are."""
+    tts: TTS, voice: Voice, cloner: Cloner, texts: Sequence[str], person: np.ndarray, look: Callable[[int], None],
+    word_errors: Callable[[str, np.ndarray], float | None],
+) -> list[Sample]:  # fmt: skip
+    """The sentences in a voice, how like the person they are, and how many words are wrong."""
     found = []
     for number, text in enumerate(texts):
         look(number)
         clip = tts.speak(text, voice=voice, seed=number)
         vector = cloner.embedding(clip.samples)
-        found.append(Sample(clip.samples, cosine(vector, person), pace_of(text, clip.seconds)))
+        found.append(Sample(clip.samples, cosine(vector, person), pace_of(text, clip.seconds),
+                            word_errors(text, clip.samples)))  # fmt: skip
     return found
 
 
 def compare(cloned: Sequence[Sample], tuned: Sequence[Sample], pace: float) -> Compared:
-    gains = np.array([one.likeness - other.likeness for one, other in zip(tuned, cloned, strict=True)])
-    interval = SURE * float(gains.std(ddof=1)) / math.sqrt(len(gains)) if len(gains) > 1 else math.inf
+    def values(samples: Sequence[Sample], name: str) -> np.ndarray:
+        return np.array([getattr(sample, name) for sample in samples])
 
     def mean(samples: Sequence[Sample], name: str) -> float:
-        return float(np.mean([getattr(sample, name) for sample in samples]))
+        return float(values(samples, name).mean())
 
+    def interval(name: str) -> float:
+        changes = values(tuned, name) - values(cloned, name)
+        return SURE * float(changes.std(ddof=1)) / math.sqrt(len(changes)) if len(changes) > 1 else math.inf
+
+    heard = all(sample.wer is not None for sample in (*cloned, *tuned))
+    errors = WordErrors(mean(cloned, "wer"), mean(tuned, "wer"), interval("wer")) if heard else None
     return Compared(
-        len(gains), mean(cloned, "likeness"), mean(tuned, "likeness"), interval,
-        mean(cloned, "pace"), mean(tuned, "pace"), pace,
+        len(tuned), mean(cloned, "likeness"), mean(tuned, "likeness"), interval("likeness"),
+        mean(cloned, "pace"), mean(tuned, "pace"), pace, errors,
     )  # fmt: skip
+
+
+def wer(text: str, heard: str, language: str | None) -> float:
+    """The share of the text's words that were understood wrongly."""
+    found = aligned(words_of(text, language), words_of(heard, language))
+    return found.errors / max(found.words, 1)
 
 
 def cosine(one: np.ndarray, other: np.ndarray) -> float:

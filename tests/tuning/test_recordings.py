@@ -11,7 +11,7 @@ from recordings_kit import WORDS, hum, many, write
 
 from omnitts_cli.errors import InputError, Notice
 from omnitts_cli.tuning import recordings
-from omnitts_cli.tuning.recordings import RATE, Recordings, examine, held_out, mended, rows_in, usual_level
+from omnitts_cli.tuning.recordings import RATE, Recordings, Transcripts, examine, held_out, mended, rows_in, usual_level
 
 soundfile = pytest.importorskip("soundfile")
 
@@ -57,6 +57,7 @@ def test_every_defect_is_named(tmp_path: Path) -> None:
     many(tmp_path)
     write(tmp_path, "silent.wav", np.zeros(3 * RATE, np.float32))
     write(tmp_path, "short.wav", hum(0.6), "brown fox")
+    write(tmp_path, "shortest.wav", hum(0.05), "a")
     write(tmp_path, "long.wav", hum(25.0), WORDS * 6)
     write(tmp_path, "clipped.wav", np.clip(20 * hum(3.0), -1, 1))
     write(tmp_path, "untold.wav", hum(3.0), None)
@@ -71,13 +72,41 @@ def test_every_defect_is_named(tmp_path: Path) -> None:
         write(tmp_path, f"same{number}.wav", hum(3.0, 100 + number))
     found, told = examined(tmp_path)
     names = {reason: {Path(one.split(": ")[0]).name for one in some} for reason, some in found.left_out.items()}
-    assert names["silent"] == {"silent.wav"} and names["too short"] == {"short.wav"}
+    assert names["silent"] == {"silent.wav"} and names["too short"] == {"short.wav", "shortest.wav"}
     assert names["too long"] == {"long.wav"} and names["clipped"] == {"clipped.wav"}
     assert names["no transcript"] == {"untold.wav", "empty.wav", "folder.wav", "nowhere.wav"}
     assert names["misfit"] == {"misfit.wav"} and names["unreadable"] == {"damaged.wav"}
     duplicates = sorted(names["duplicate"])
     assert len(duplicates) == 3 and "same4.wav" in duplicates
     assert len(found.clips) == 24 + 3 and any(notice.cause for notice in told)
+
+
+def test_a_recogniser_writes_missing_texts(tmp_path: Path) -> None:
+    many(tmp_path)
+    write(tmp_path, "untold.wav", hum(3.0, 60), None)
+    write(tmp_path, "unheard.wav", hum(3.0, 61), None)
+    write(tmp_path, "misheard.wav", hum(3.0, 62), None)
+    answers = [WORDS * 9, "", f" {WORDS}\n"]  # in the order of the names
+    sizes: list[int] = []
+
+    def hear(sound: np.ndarray) -> str:
+        sizes.append(sound.size)
+        return answers[(len(sizes) - 1) % 3]
+
+    def found() -> Recordings:
+        path = tmp_path / "transcripts.json"
+        transcripts = Transcripts(hear, path)
+        result = examine(rows_in(str(tmp_path), tmp_path), lambda notice: None, look, transcripts)
+        transcripts.keep()
+        return result
+
+    first = found()
+    assert sizes == [48_000] * 3 and first.mended["transcribed"] == 1
+    assert next(clip.text for clip in first.clips if clip.path.name == "untold.wav") == WORDS
+    assert {reason: len(names) for reason, names in first.left_out.items()} == {"no transcript": 1, "misfit": 1}
+    assert found().clips == first.clips and len(sizes) == 3
+    (tmp_path / "transcripts.json").write_text("[")
+    assert found().clips == first.clips and len(sizes) == 6
 
 
 def test_a_very_long_recording_is_not_read_whole(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 import tune_kit
 from command import Omnitts
-from recordings_kit import many
+from recordings_kit import WORDS, many
 
 import omnitts_cli
 from omnitts_cli.errors import UsageError
@@ -29,9 +30,15 @@ def folder(home: Path) -> Path:
 def judged(monkeypatch: pytest.MonkeyPatch, gain: float) -> None:
     """The verdict, and a model that knows its recordings: a random one knows none."""
 
-    def spoken(tts: Any, voice: Any, cloner: Any, texts: Sequence[str], person: np.ndarray, look: Any) -> list[Sample]:
+    def spoken(
+        tts: Any, voice: Any, cloner: Any, texts: Sequence[str], person: np.ndarray, look: Any, word_errors: Any
+    ) -> list[Sample]:
         better = gain if voice.adapter is not None else 0.0
-        return [Sample(np.zeros(2400, np.float32), 0.5 + better + 0.01 * (n % 3), 14.0) for n in range(len(texts))]
+        silence = np.zeros(2400, np.float32)
+        return [
+            Sample(silence, 0.5 + better + 0.01 * (n % 3), 14.0, word_errors(text, silence))
+            for n, text in enumerate(texts)
+        ]
 
     monkeypatch.setattr(run, "spoken", spoken)
     monkeypatch.setattr(Trainer, "refuse_misfits", lambda self: None)
@@ -94,6 +101,43 @@ def test_bad_recordings_are_3(omnitts: Omnitts, home: Path) -> None:
         path.unlink()
     done = omnitts("tune", str(few), "--name", "me", "--consent", "me", "--json")
     assert done.code == 3 and done.json["hint"]
+
+
+def test_missing_texts_are_transcribed_once(
+    omnitts: Omnitts, folder: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged(monkeypatch, 0.1)
+    for path in list(folder.glob("*.txt"))[:20]:
+        path.unlink()
+    heard: list[int] = []
+
+    def recogniser(*asked: Any) -> Any:
+        def hear(sound: np.ndarray) -> str:
+            heard.append(sound.size)
+            return "" if sound.size == 1600 else f"{WORDS} once more {len(heard)}"
+
+        return hear
+
+    monkeypatch.setattr(run, "recogniser", recogniser)
+    model = ("-m", str(tune_kit.folder("small")), "-O", str(home / "run"), "--transcribe", "--consent", "me", "--json")
+    done = omnitts("tune", str(folder), *ARGUMENTS, *model)
+    assert done.code == 0, done.err
+    assert done.json["mended"]["transcribed"] == 20 and done.json["clips"] == 30
+    assert done.json["wer"] == done.json["wer_cloned"] == 1.0 and done.json["won"]
+    assert len(json.loads((home / "run" / "transcripts.json").read_text())) == 20
+    again = len(heard)
+    assert omnitts("voices", "rm", "me", "-y").code == 0
+    done = omnitts("tune", str(folder), *ARGUMENTS, *model)
+    assert done.code == 0 and done.json["clips"] == 30
+    assert not [size for size in heard[again:] if size != 1600]  # the samples of the verdict only
+
+
+def test_a_recogniser_that_is_missing_is_2(omnitts: Omnitts, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("faster_whisper", "pocketsphinx"):
+        monkeypatch.setitem(sys.modules, name, None)
+    done = omnitts("tune", str(folder), *ARGUMENTS, "--transcribe", "--consent", "me", "--json")
+    assert done.code == 2 and "--ref-text" not in done.json["hint"]
+    assert omnitts("tune", str(folder), *ARGUMENTS, "--asr-model", "base", "--consent", "me").code == 2
 
 
 def test_the_same_call_continues(folder: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
