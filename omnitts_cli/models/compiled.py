@@ -5,6 +5,7 @@ The library has everything for weights in float32 of a small model, and for weig
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -65,7 +66,7 @@ class HostCache:
 
     def __init__(self, shape: StackShape, slots: int, capacity: int, kind: Any) -> None:
         sizes = shape.layers, slots, shape.kv_heads, capacity, shape.head_dim
-        self.keys, self.values = np.zeros(sizes, kind), np.zeros(sizes, kind)
+        self.keys, self.values = _small_pages(sizes, kind), _small_pages(sizes, kind)
         self._shape = shape
         self._turns: tuple[np.ndarray, np.ndarray] | None = None
 
@@ -103,6 +104,15 @@ class HostCache:
     def clear(self, slot: int) -> None:
         """As in KeyValues."""
         self.keys[:, slot] = self.values[:, slot] = 0
+
+
+def _small_pages(shape: tuple[int, ...], kind: Any) -> np.ndarray:
+    """Zeros that take memory as they are written. NumPy asks for pages of 2 MiB, and every head of every slot would
+    take one.
+    """
+    size = max(1, prod(shape) * np.dtype(kind).itemsize)
+    private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+    return np.frombuffer(mmap.mmap(-1, size, **private), kind, prod(shape)).reshape(shape)
 
 
 class HostText:
@@ -166,7 +176,7 @@ class CompiledNetworks:
         norm = of(f"{name}.stack.norm")
         if self.eight:
             return quantised.QuantisedStack(self._compute.bits, list(blocks), norm, shape.kv_heads, shape.eps)
-        return language.NativeStack(self._compute.native, list(blocks), norm, shape.kv_heads, shape.eps)
+        return language.NativeStack(self._compute.native, blocks, norm, shape.kv_heads, shape.eps)
 
     def _tables(self) -> list[np.ndarray]:
         """The predictor's input rows after codes of groups 0..G-2."""

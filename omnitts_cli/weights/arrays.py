@@ -5,14 +5,14 @@ Missing or extra tensors, wrong shapes and wrong types are reported from the hea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 import numpy as np
 
 from omnitts_cli.errors import ModelError
 from omnitts_cli.models.sources import Derived, Join, Names, One, Source, Stack
-from omnitts_cli.weights.checkpoint import FLOATS, Checkpoint
+from omnitts_cli.weights.checkpoint import FLOATS, Check, Checkpoint
 from omnitts_cli.weights.header import shown
 
 Shapes = Mapping[str, tuple[str | None, tuple[int, ...]]]
@@ -97,14 +97,23 @@ def read(source: Source, files: Checkpoint) -> np.ndarray:
         case One(name):
             return files.array(name, check)
         case Join(parts):
-            return np.concatenate([files.array(part, check) for part in parts])
+            shapes = [files.shape(part) for part in parts]
+            joined = np.empty((sum(shape[0] for shape in shapes), *shapes[0][1:]), np.float32)
+            begin = 0
+            for part, shape in zip(parts, shapes, strict=True):
+                files.array(part, check, joined[begin : begin + shape[0]])
+                begin += shape[0]
+            return joined
         case Stack(parts):
-            return np.stack([files.array(part, check) for part in parts])
+            stacked = np.empty((len(parts), *files.shape(parts[0])), np.float32)
+            for part, row in zip(parts, stacked, strict=True):
+                files.array(part, check, row)
+            return stacked
         case Derived(parts, compute):
             return compute(*(files.array(part, check) for part in parts))
 
 
-def finite(files: Checkpoint) -> Callable[[str, np.ndarray], None]:
+def finite(files: Checkpoint) -> Check:
     """A check that refuses NaN, infinity, and values outside the range of float32."""
 
     def check(name: str, block: np.ndarray) -> None:

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-BLOCK_BYTES = 4 * 2**20
+Check = Callable[[str, np.ndarray], None]
+
+BLOCK_BYTES = 256 << 10  # stays in a cache while it is converted
 
 TYPES = {
     "BOOL": "bool",
@@ -85,17 +87,20 @@ class Checkpoint:
     def shape(self, name: str) -> tuple[int, ...]:
         return self._find(name)[1].shape
 
-    def array(self, name: str, check: Callable[[str, np.ndarray], None] | None = None) -> np.ndarray:
-        """One tensor of floats in float32. `check` is called with every block."""
+    def array(self, name: str, check: Check | None = None, into: np.ndarray | None = None) -> np.ndarray:
+        """One tensor of floats in float32, written `into` a contiguous array if one is given. `check` is called with
+        every block.
+        """
         header, entry = self._find(name)
-        whole, at = np.empty(prod(entry.shape), np.float32), 0
+        found, at = np.empty(entry.shape, np.float32) if into is None else into, 0
+        whole, kind = found.reshape(-1), TYPES[entry.dtype]
         for block in _blocks(header, entry):
-            values = as_float32(block, TYPES[entry.dtype])
+            count = len(block) * prod(entry.shape) // entry.size_bytes
+            values = as_float32(block, kind, whole[at : at + count])
             if check is not None:
                 check(name, values)
-            whole[at : at + values.size] = values
-            at += values.size
-        return whole.reshape(entry.shape)
+            at += count
+        return found
 
     def tensor(self, name: str) -> Tensor:
         """One tensor, on the CPU, in the type of the file."""
@@ -164,12 +169,16 @@ def dtype_of(kind: str) -> torch.dtype:
     return found
 
 
-def as_float32(raw: np.ndarray, kind: str) -> np.ndarray:
-    """Bytes of floats [..., bytes] of this type -> [..., n] float32."""
+def as_float32(raw: np.ndarray, kind: str, out: np.ndarray | None = None) -> np.ndarray:
+    """Bytes of floats [..., bytes] of this type -> [..., n] float32; into `out` if that is given."""
+    given = raw.view(np.uint16 if kind == "bfloat16" else kind)
+    out = np.empty(given.shape, np.float32) if out is None else out
     if kind == "bfloat16":  # the upper half of a float32
-        return (raw.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
-    with np.errstate(over="ignore"):  # infinity, which a check finds
-        return raw.view(kind).astype(np.float32)
+        np.left_shift(given, 16, out=out.view(np.uint32), dtype=np.uint32)
+    else:
+        with np.errstate(over="ignore"):  # infinity, which a check finds
+            np.copyto(out, given, casting="same_kind")
+    return out
 
 
 def _blocks(header: Header, entry: TensorEntry) -> Iterator[np.ndarray]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from omnitts_cli.errors import VoiceError
 from omnitts_cli.voices import Adapter, Pair
-from omnitts_cli.weights.checkpoint import Checkpoint
+from omnitts_cli.weights.checkpoint import Check, Checkpoint
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -43,8 +43,8 @@ class MergedCheckpoint(Checkpoint):
             )
         return MergedCheckpoint(files.path, files.headers, adapter.pairs)
 
-    def array(self, name: str, check: Callable[[str, np.ndarray], None] | None = None) -> np.ndarray:
-        whole, pair = super().array(name, check), self._pair(name)
+    def array(self, name: str, check: Check | None = None, into: np.ndarray | None = None) -> np.ndarray:
+        whole, pair = super().array(name, check, into), self._pair(name)
         if pair is not None:
             whole += np.float32(pair.scale) * (pair.b @ pair.a)
         return whole

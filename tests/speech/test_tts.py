@@ -117,7 +117,7 @@ def test_it_speaks_as_the_command_does(number: int, omnitts: Omnitts, clip: Path
 
 def test_the_names_of_the_package_are_these() -> None:
     speaking = ["TTS", "Chunk", "Clip", "Notice", "OmniError", "Stream", "Voice", "load"]
-    assert set(omnitts.__all__) == {*speaking, "Answer", "Assistant", "load_assistant"}
+    assert set(omnitts.__all__) == {*speaking, "Answer", "Assistant", "load_assistant", "Tuned", "tune"}
     assert all(getattr(omnitts, name).__doc__ for name in omnitts.__all__)
     assert set(omnitts.__all__) <= set(dir(omnitts))
     with pytest.raises(AttributeError, match="speak"):

@@ -110,12 +110,11 @@ class NativeDecoder:
 
     def _product(self, product: Product) -> library.Product:
         outputs, weight = product.weight.shape[0], np.asarray(product.weight)
-        halves = np.split(weight, 2) if product.activation == "swiglu" else (weight,)
         padded = {
             name: vector if vector is None else self._address(np.pad(single(vector), (0, -outputs % PANEL)))
             for name, vector in (("bias", product.bias), ("scale", product.scale), ("inverse", product.inverse))
         }
-        made = panels(weight) if len(halves) == 1 else np.concatenate([panels(half) for half in halves])
+        made = panels(weight, parts=2 if product.activation == "swiglu" else 1)
         short = halved(made) if self._halves and made.size > LARGE else None
         return library.Product(
             weight=self._address(made) if short is None else self._address(short, np.float16),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,16 +22,18 @@ class NativeStack:
     most_rows = sys.maxsize
     numbers = None
 
-    def __init__(self, native: Library, blocks: Sequence[LayerWeights], norm: Any, kv_heads: int, eps: float) -> None:
+    def __init__(self, native: Library, blocks: Iterable[LayerWeights], norm: Any, kv_heads: int, eps: float) -> None:
         self._native = native
-        self._kept = [_layer(block, kv_heads) for block in blocks]
-        layers = (library.Layer * len(blocks))(*(library.Layer(*map(address, kept)) for kept in self._kept))
+        self._kept = list[Any]()
+        for block in blocks:  # may be read from a file one by one
+            self._kept.append(_layer(block, kv_heads))
+            depth, (hidden, inner) = block.q_norm.shape[0], block.down.shape
+            heads = block.out.shape[1] // depth
+        layers = (library.Layer * len(self._kept))(*(library.Layer(*map(address, kept)) for kept in self._kept))
         norm = single(norm)
         self._kept.append((norm, layers))
-        depth, (hidden, inner) = blocks[0].q_norm.shape[0], blocks[0].down.shape
-        heads = blocks[0].out.shape[1] // depth
         self.struct = library.Stack(
-            hidden, inner, heads, kv_heads, depth, len(blocks), eps, address(norm), ctypes.addressof(layers)
+            hidden, inner, heads, kv_heads, depth, len(layers), eps, address(norm), ctypes.addressof(layers)
         )
 
     def __call__(self, rows: Any, positions: Any, slots: Any, cos: Any, sin: Any, keys: Any, values: Any) -> Any:
@@ -64,12 +66,11 @@ def cache_of(cos: Any, sin: Any, keys: Any, values: Any, kind: Any = REAL) -> li
 
 def _layer(block: LayerWeights, kv_heads: int) -> tuple[np.ndarray, ...]:
     heads = block.out.shape[1] // block.q_norm.shape[0]
-    gate, up = np.split(np.asarray(block.gate_up) * np.asarray(block.mlp_norm), 2)
     return (
-        panels(np.asarray(block.qkv) * np.asarray(block.input_norm)),
+        panels(block.qkv, block.input_norm),
         head_norms(block, heads, kv_heads),
         panels(block.out),
-        np.concatenate([panels(gate), panels(up)]),
+        panels(block.gate_up, block.mlp_norm, 2),
         panels(block.down),
     )
 

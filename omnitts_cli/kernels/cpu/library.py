@@ -172,15 +172,21 @@ def single(array: Any) -> np.ndarray:
     return np.ascontiguousarray(array if isinstance(array, np.ndarray) else array.float(), np.float32)
 
 
-def panels(weight: Any) -> np.ndarray:
-    """[outputs, inputs] -> [outputs / PANEL, inputs, PANEL]; the last panel is padded with zeros."""
-    weight = np.asarray(weight)
-    made = np.zeros((-(-weight.shape[0] // PANEL), weight.shape[1], PANEL), np.float32)
-    whole = weight.shape[0] // PANEL
-    made[:whole] = weight[: whole * PANEL].reshape(whole, PANEL, weight.shape[1]).swapaxes(1, 2)
-    if whole < len(made):
-        made[whole, :, : weight.shape[0] - whole * PANEL] = weight[whole * PANEL :].T
-    return made
+def panels(weight: Any, norm: Any = None, parts: int = 1) -> np.ndarray:
+    """[outputs, inputs] -> [outputs / PANEL, inputs, PANEL]. Each of so many equal parts begins a panel, and its last
+    panel is padded with zeros. `norm` [inputs] is multiplied in.
+    """
+    given = np.asarray(weight)
+    outputs, inputs = given.shape[0] // parts, given.shape[1]
+    by = np.float32(1) if norm is None else np.asarray(norm)[:, None]
+    made = np.empty((parts, -(-outputs // PANEL), inputs, PANEL), np.float32)
+    whole = outputs // PANEL
+    for part, target in zip(given.reshape(parts, outputs, inputs), made, strict=True):
+        np.multiply(part[: whole * PANEL].reshape(whole, PANEL, inputs).swapaxes(1, 2), by, out=target[:whole])
+        for last in target[whole:]:
+            rest = part[whole * PANEL :].T
+            last[:, : rest.shape[1]], last[:, rest.shape[1] :] = rest * by, 0
+    return made.reshape(-1, inputs, PANEL)
 
 
 def address(array: Any, kind: Any = np.float32) -> int:

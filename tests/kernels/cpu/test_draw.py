@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 
 import pytest
@@ -22,7 +21,8 @@ def choose(request: pytest.FixtureRequest) -> Choose:
         return draw.choose
     if request.param not in library.usable():
         pytest.skip("not compiled, or not of this processor")
-    return functools.partial(language.choose, library.load(request.param))
+    native = library.load(request.param)
+    return lambda *given: torch.from_numpy(language.choose(native, *given))
 
 
 @pytest.mark.parametrize("size", [24, 300, 2048])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -16,6 +17,12 @@ def test_a_weight_in_panels() -> None:
     weight = torch.arange(20 * 3.0).view(20, 3)
     made = library.panels(weight)
     assert made.shape == (2, 3, 16) and made[1, 2, 3] == weight[19, 2] and not made[1, :, 4:].any()
+
+
+def test_parts_in_panels_of_their_own() -> None:
+    weight, norm = np.arange(40 * 3, dtype=np.float32).reshape(40, 3), np.array([2, 3, 0.1], np.float32)
+    halves = [library.panels(half * norm) for half in np.split(weight, 2)]
+    assert np.array_equal(library.panels(weight, norm, parts=2), np.concatenate(halves))
 
 
 def test_a_strange_tensor_has_no_address() -> None:
