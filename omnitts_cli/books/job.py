@@ -26,7 +26,7 @@ from omnitts_cli.books.marks import Mark
 from omnitts_cli.books.speaker import SAMPLE, UnitSpeaker
 from omnitts_cli.books.units import BookUnit, key_of, units_of
 from omnitts_cli.errors import InputError, Notice, OmniError
-from omnitts_cli.fleet.content import SHARED_SPEECH, SHARED_TEXT, SOUND, digest_of, is_saved, model_mask
+from omnitts_cli.fleet.content import SHARED_SPEECH, SHARED_TEXT, SOUND, digest_of, is_saved, model_mask, tuned_voice
 from omnitts_cli.fleet.rows import VoiceChoice
 from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.settings.table import Speech, TextIn
@@ -43,7 +43,8 @@ from omnitts_cli.text.lexicon import load_lexicon
 from omnitts_cli.text.subtitles import Sentence, Word
 from omnitts_cli.weights.released import SIZES
 
-Opener = Callable[[str, str], AbstractContextManager[TTS]]
+Opener = Callable[[str, str, str | None], AbstractContextManager[TTS]]
+"""From the name of a model, its variant and a tuned voice to the open model."""
 """Opens a model by its name and its variant."""
 
 
@@ -171,9 +172,10 @@ class BookJob:
             self._check_voice(member)
         pace = BookPace(sum(unit.chars for unit in todo.values()), chapters=len(chapters))
         writer = BookWriter(self, chapters, cache, set(todo), place, pace)
-        by_model: dict[tuple[str, str], list[tuple[str, BookUnit]]] = {}
+        by_model: dict[tuple[str, str, str | None], list[tuple[str, BookUnit]]] = {}
         for key, unit in todo.items():
-            by_model.setdefault(self._model(unit.member), []).append((key, unit))
+            tuned = tuned_voice(self._who(unit.member))
+            by_model.setdefault((*self._model(unit.member), tuned), []).append((key, unit))
         for model, units in by_model.items():
             with open_model(*model) as tts:
                 writer.result.models.append(tts.engine.model.name)

@@ -59,9 +59,11 @@ def batch(
         if corpus.check_only:
             return only_check(job)
 
-        def open_model(name: str, variant: str, slots: int | None) -> AbstractContextManager[TTS]:
-            # the precision is that of the corpus
-            return opened_model(name, variant, machine, network, messages, **{**job.machine, "slots": slots})
+        def open_model(
+            name: str, variant: str, slots: int | None, voice: str | None
+        ) -> AbstractContextManager[TTS]:  # fmt: skip
+            settings = {**job.machine, "slots": slots}  # the precision is that of the corpus
+            return opened_model(name, variant, machine, network, messages, voice=voice, **settings)
 
         try:
             summary = job.run(open_model)

@@ -81,8 +81,8 @@ class BookCommand:
             if subs:
                 closing.callback(subs.discard)
 
-            def open_model(name: str, variant: str) -> AbstractContextManager[TTS]:
-                return opened_model(name, variant, self.machine, self.network, self.messages, **known)
+            def open_model(name: str, variant: str, voice: str | None) -> AbstractContextManager[TTS]:
+                return opened_model(name, variant, self.machine, self.network, self.messages, voice=voice, **known)
 
             try:
                 result = job.run(planned, cache, open_model, place)

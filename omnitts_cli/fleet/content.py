@@ -55,6 +55,7 @@ class Keys:
         read = [file_digest(Path(name), "lexicon") for name in text.lexicon]
         self.identity = repr((self.shared, self._extra, speech, run_seed, read))
         self._voice_of_file = lru_cache(KNOWN_VOICES)(is_saved)
+        self._tuned = lru_cache(KNOWN_VOICES)(tuned_voice)
         saved = voices.saved_voice(speech.voice) if speech.model is None else None
         self._own_model = voice_files.model_of(saved.about, saved.name) if saved else None
         self.voices: dict[VoiceChoice, str] = {}
@@ -96,11 +97,15 @@ class Keys:
         return digest
 
     def model(self, row: Row) -> str:
-        """The model of a row; a bare size such as 0.6b is completed by the kind of the voice: `0.6b|base`."""
+        """The model of a row; a bare size such as 0.6b is completed by the kind of the voice: `0.6b|base`. For a tuned
+        voice a model is opened: `tiny||myvoice`."""
         name = row.model or self.speech.model or self._own_model or EMBEDDED
+        speaker = self.speaker(row.speaker)
+        tuned = self._tuned(speaker)
+        if tuned is not None:
+            return f"{name}|{'base' * (name in SIZES)}|{tuned}"
         if name not in SIZES:
             return name
-        speaker = self.speaker(row.speaker)
         saved = speaker.kind == "voice" and self._voice_of_file(speaker.name)
         variant = "voice_design" if speaker.kind == "design" else "base" if saved or speaker.kind == "clip" else ""
         return f"{name}|{variant or 'custom_voice'}"
@@ -110,6 +115,17 @@ class Keys:
         if speaker.kind == "default" and self.speech.voice is not None:
             return VoiceChoice("voice", self.speech.voice)
         return speaker
+
+
+def tuned_voice(speaker: VoiceChoice) -> str | None:
+    """The name of a tuned voice, for which a model is opened; None for others, and for a file that is refused later."""
+    if speaker.kind != "voice" or not is_saved(speaker.name):
+        return None
+    try:
+        found = voices.saved_voice(speaker.name)
+    except OmniError:
+        return None
+    return speaker.name if found is not None and found.adapter is not None else None
 
 
 def is_saved(name: str) -> bool:

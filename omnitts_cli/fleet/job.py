@@ -22,7 +22,7 @@ from omnitts_cli.devices.fingerprint import fingerprint
 from omnitts_cli.devices.system import physical_cores
 from omnitts_cli.errors import DeviceError, InputError, Notice, OutputError, UsageError
 from omnitts_cli.fleet import disk
-from omnitts_cli.fleet.content import Keys, model_mask
+from omnitts_cli.fleet.content import Keys, model_mask, tuned_voice
 from omnitts_cli.fleet.disk import OURS, WORK
 from omnitts_cli.fleet.journal import FAILED, Lookup, RowJournal, read
 from omnitts_cli.fleet.listing import Listing
@@ -48,7 +48,8 @@ GPU_SLOTS = 64
 THREADS_EACH = 4  # of a speech recogniser
 BYTES_PER_S = {"wav": 1.0, "raw": 1.0, "flac": 0.55, "mp3": 0.1, "opus": 0.07, "ogg": 0.15}  # of 16-bit samples
 MODEL_RATE = 24_000  # before the model is known
-Opener = Callable[[str, str, int | None], AbstractContextManager[TTS]]
+Opener = Callable[[str, str, int | None, str | None], AbstractContextManager[TTS]]
+"""From the name of a model, its variant, its slots and a tuned voice to the open model."""
 """Opens a model by its name, its variant and the number of slots."""
 
 
@@ -441,7 +442,7 @@ class BatchJob:
                 self.workers(self, plan, journal, store, model, mine, tries, pace, work)
                 continue
             with ExitStack() as closing:
-                tts = closing.enter_context(open_model(model.name, model.variant, self.slots(model)))
+                tts = closing.enter_context(open_model(model.name, model.variant, self.slots(model), model.voice))
                 speaker = self.speaker(tts, plan, work, model, closing)
                 self.check_bits(work, bits_of(tts))
                 self.loaded()
@@ -475,7 +476,8 @@ class BatchJob:
             tries=self.checks.tries, verifier=verifier, empty=self.corpus.empty, codes=self.corpus.save_codes,
             writers=writers, tell=self.tell,
         )  # fmt: skip
-        speaker.voice(VoiceChoice())  # an unknown --voice ends the run now, instead of failing every row
+        if tuned_voice(plan.keys.speaker(VoiceChoice())) == model.voice:
+            speaker.voice(VoiceChoice())  # an unknown --voice ends the run now, instead of failing every row
         return speaker
 
     def slots(self, model: PlannedModel) -> int | None:
@@ -584,15 +586,16 @@ class PlannedModel:
     mask: np.ndarray
     on_cpu: bool
     dtype: str  # "float32", "q8" ...
+    voice: str | None = None  # the tuned voice that it is opened for
 
     @staticmethod
     def of(name: str, machine: dict[str, Any]) -> PlannedModel:
         from omnitts_cli.speech.load import known_before  # imports torch
 
-        plain, _, variant = name.partition("|")
+        plain, variant, voice = [*name.split("|", 2), "", ""][:3]
         variant = variant or "custom_voice"
         folder, dtype, device = known_before(plain, variant=variant, **machine)
-        return PlannedModel(plain, variant, model_mask(folder, plain, dtype), device == "cpu", dtype)
+        return PlannedModel(plain, variant, model_mask(folder, plain, dtype), device == "cpu", dtype, voice or None)
 
 
 def words_in(path: Path) -> str:

@@ -152,7 +152,12 @@ class RayWorker:
         journal = job.worker_journal(work, self.name, task.token)
         self._closing.callback(journal.close)
         tts = self._closing.enter_context(
-            load(task.model.name, variant=task.model.variant, **{**job.machine, "slots": job.slots(task.model)})
+            load(
+                task.model.name,
+                variant=task.model.variant,
+                voice=task.model.voice,
+                **{**job.machine, "slots": job.slots(task.model)},
+            )
         )
         speaker = job.speaker(tts, plan, work, task.model, self._closing)
         self._bits = bits_of(tts)

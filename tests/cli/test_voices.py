@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -469,6 +470,25 @@ def test_a_tuned_voice_speaks_through_its_merged_model(omnitts: Omnitts, tuned: 
     assert refused.code == 2
     shown = omnitts("voices", "show", "tuned", "--json").json
     assert shown["consent"] == "Anna, today" and shown["rank"] == "4"
+
+
+def test_batch_and_books_open_a_model_for_each_tuned_voice(omnitts: Omnitts, tuned: SavedVoice) -> None:
+    voice_files.save(replace(tuned, name="plain", adapter=None))
+    rest = ("-m", tuned.about["model"], "--temperature", "0", "--max-frames", "6", "--retries", "0")
+    rows = [{"id": f"{name}{n}", "text": "hello world", "voice": name} for n in (1, 2) for name in ("tuned", "plain")]
+    Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert omnitts("batch", "rows.jsonl", "-O", "rows", "--flat", "-F", "wav", *rest).code == 0
+    tuned_bytes, plain_bytes = (Path("rows", f"{name}1.wav").read_bytes() for name in ("tuned", "plain"))
+    assert tuned_bytes != plain_bytes
+    assert tuned_bytes == Path("rows", "tuned2.wav").read_bytes()
+    Path("own.jsonl").write_text('{"id": "a", "text": "hello world"}\n' + json.dumps(rows[1]))
+    assert omnitts("batch", "own.jsonl", "-O", "own", "--flat", "-F", "wav", "-v", "tuned", *rest).code == 0
+    assert [Path("own", name).read_bytes() for name in ("a.wav", "plain1.wav")] == [tuned_bytes, plain_bytes]
+    Path("book.md").write_text("# One\n\nHello world.\n")
+    for name in ("tuned", "plain"):
+        book = ("say", "-f", "book.md", "-v", name, "-o", f"{name}.m4b", "--work", "work", "--json")
+        assert omnitts(*book, *rest).code == 0
+    assert Path("tuned.m4b").read_bytes() != Path("plain.m4b").read_bytes()
 
 
 def test_a_tuned_voice_goes_to_peft_and_back(omnitts: Omnitts, tuned: SavedVoice) -> None:
