@@ -123,11 +123,11 @@ def engines(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 def gigabytes_per_s(threads: int) -> float:
     """What so many threads read from memory together; the best of three."""
-    from omnitts_cli.kernels.cpu import table as cpu
+    from omnitts_cli.devices.cpu import CPUDevice
     from omnitts_cli.speech import outlook
 
-    ops = cpu.native()
-    if ops is None or ops.eight is None:
+    ops = CPUDevice(threads).ops()
+    if ops.eight is None:
         raise SystemExit("the library of the CPU was not compiled: python -m omnitts_cli.kernels.cpu")
     return outlook.gigabytes_per_s(ops.eight, threads, STREAM_BYTES)
 

@@ -19,24 +19,38 @@ from typing import Any
 
 import rig
 
-MANY = "17 rows and more, prompts (Triton, prefetched.cu)"
+from omnitts_cli.kernels.choose import named
+
+
+def read_by(*operations: str) -> str:
+    """The kernels that run these operations on a card, by their names in the table of kernels/choose.py."""
+    variants = [one for name in operations for one in named(name).variants]
+    return ", ".join(dict.fromkeys(one.name for one in variants if one.runs and one.device in ("", "cuda")))
+
+
+STEP, FRAME = read_by("fuse_step"), read_by("fuse_predictor")
+MANY = f"prompts, and more rows than {{}} take: {read_by('norm_linear', 'norm_swiglu', 'linear_add')}"
 READERS = (  # a pattern of the path, the copy, its reader
-    (r"talker\.fused\._lines\.layers", "talker, in the order of kernels", "talker.cu, rows_*.cu: 1 to 16 rows"),
-    (r"talker\.fused\._lines\.down", "talker, `down` for one row", "talker.cu, one row"),
-    (r"predictor\.fused\._lines\.layers", "predictor, in the order of kernels", "predictor.cu: 1 to 16 rows"),
-    (r"predictor\.fused\._lines\.down", "predictor, `down` for one row", "predictor.cu, one row"),
-    (r"predictor\.fused\._heads", "predictor's heads, in the order of kernels", "predictor.cu: 1 to 16 rows"),
-    (r"(talker|predictor)\.fused\.", "norms and buffers of persistent kernels", "talker.cu, predictor.cu"),
+    (r"talker\.fused\._lines\.layers", "talker, in the order of kernels", STEP),
+    (r"talker\.fused\._lines\.down", "talker, `down` for one row", f"{STEP.partition(',')[0]}, one row"),
+    (r"predictor\.fused\._lines\.layers", "predictor, in the order of kernels", FRAME),
+    (
+        r"predictor\.fused\._lines\.down",
+        "predictor, `down` for one row",
+        f"{FRAME.partition(',')[0]}, one row",
+    ),
+    (r"predictor\.fused\._heads", "predictor's heads, in the order of kernels", FRAME),
+    (r"(talker|predictor)\.fused\.", "norms and buffers of persistent kernels", f"{STEP}, {FRAME}"),
     (r"(talker|predictor)\.stack\.fused", "stack, in the order of a fused one", "one operation a stack"),
-    (r"talker\.", "talker, as stored", MANY),
-    (r"predictor\.heads", "predictor's heads, as stored", "17 rows and more (Triton)"),
+    (r"talker\.", "talker, as stored", MANY.format(STEP)),
+    (r"predictor\.heads", "predictor's heads, as stored", read_by("norm_linear")),
     (r"predictor\.(narrowed|ready)", "predictor's inputs, in its width", "every frame"),
-    (r"predictor\.", "predictor, as stored", MANY),
+    (r"predictor\.", "predictor, as stored", MANY.format(FRAME)),
     (r"embedder\.", "tables of codes", "the talker's next input, prompts"),
     (r"prompter\._text|prompter\._known", "text: table, MLP, known rows", "prompts"),
     (r"prompter\.", "prompts, the rest", "prompts"),
     (r"codec\.operands|decoder\._layout", "codec, as operands", "every call of the codec"),
-    (r"packed", "codec, packed units and products", "codec_resident.cu, codec_stream.cu, codec_deep.cu, codec_last.cu"),
+    (r"packed", "codec, packed units and products", read_by("codec.product", "codec.residual_unit", "codec.close")),
     (r"decoder\.", "codec, the rest of a slot decoder", "every call of the codec"),
     (r"codec\.", "codec, as stored", "slot decoders are made from it; codec decode"),
     (r"cloner\.", "encoders of clips", "cloning"),

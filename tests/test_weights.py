@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -11,6 +12,7 @@ import cuda_emulator
 import pytest
 import torch
 
+from omnitts_cli.kernels import choose
 from omnitts_cli.kernels.cuda import predictor, talker
 from omnitts_cli.kernels.ops import LayerWeights, PredictorParts
 from omnitts_cli.speech import load
@@ -27,6 +29,13 @@ def weights(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     for name in ("rig", "weights"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     return importlib.import_module("weights")
+
+
+def test_readers_are_kernels_of_the_table(weights: ModuleType) -> None:
+    """A kernel that was renamed or taken out has no copy of the weights."""
+    known = {one.name for operation in choose.OPERATIONS for one in operation.variants}
+    named = [name for _, _, reader in weights.READERS for name in re.findall(r"[\w*]+\.cu\b", reader)]
+    assert set(named) <= known and {"talker.cu", "predictor.cu", "prefetched.cu", "codec_deep.cu"} <= set(named)
 
 
 @pytest.fixture(scope="module")

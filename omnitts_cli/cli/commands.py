@@ -519,8 +519,14 @@ CHECKS = (
         \b
         omnitts doctor
         omnitts doctor --json | jq '.checks[]|select(.status!="ok")'
+        omnitts doctor --kernels --for sm_90 -m 1.7b --rows 12   which kernels run, and why
         """,
-        groups={"machine": "table:Machine", "network": "table:Network", "messages": "table:Messages"},
+        (
+            Option("kernels", "--kernels", "Instead, print which kernel runs what, and what would be faster."),
+            Option("card", "--for", "With --kernels: a card that is not here, as in sm_89; cpu, avx2, npu.", "CARD"),
+            Option("rows", "--rows", "With --kernels: requests at the same time. [1]", "N"),
+        ),
+        {"machine": "table:Machine", "network": "table:Network", "messages": "table:Messages", "model": "table:Model"},
         rules=Rules(tolerant=True),
     ),
 )

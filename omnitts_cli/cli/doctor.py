@@ -13,15 +13,16 @@ from omnitts_cli.audio import pyav
 from omnitts_cli.audio.speaker import open_speaker
 from omnitts_cli.cli.advice import COMPILE, advice
 from omnitts_cli.cli.job import settings_for
+from omnitts_cli.cli.kernels import show
 from omnitts_cli.cli.voices import speakers
 from omnitts_cli.devices.choose import broken_cuda, broken_npu, choose, unused_cards
 from omnitts_cli.devices.fingerprint import depends_on, fingerprint
-from omnitts_cli.errors import DeviceError, OmniError
+from omnitts_cli.errors import DeviceError, OmniError, UsageError
 from omnitts_cli.kernels.cpu import library
 from omnitts_cli.settings import layers
 from omnitts_cli.settings.environment import EMBEDDED, NATIVE, variable
 from omnitts_cli.settings.setting import readable_size
-from omnitts_cli.settings.table import Machine, Messages, Network
+from omnitts_cli.settings.table import Machine, Messages, Model, Network
 from omnitts_cli.speech import tts
 from omnitts_cli.speech.outlook import is_busy, outlook, speeds
 from omnitts_cli.terminal.console import console
@@ -35,6 +36,7 @@ Status = Literal["ok", "skip", "warn", "fail"]
 PACKAGES = ("torch", "numpy", "soundfile", "safetensors", "huggingface_hub", "typer")
 SPARE_BYTES = 2**30  # of disk space, besides a model
 SIZES = ("0.6b", "1.7b")  # of the released models
+MOST_ROWS = 4096
 SENTENCE = "The quick brown fox jumps over the lazy dog."
 
 
@@ -50,8 +52,19 @@ class Check:
     numbers: dict[str, Any] = field(default_factory=dict)
 
 
-def doctor(machine: Machine, network: Network, messages: Messages) -> None:
+def doctor(
+    machine: Machine,
+    network: Network,
+    messages: Messages,
+    model: Model,
+    kernels: bool,
+    card: str | None,
+    rows: str | None,
+) -> None:
     """Check this machine. Exit code 0 if speech works on any device, else 5."""
+    if kernels:
+        return show(machine, card, number_of(rows), model.model or EMBEDDED)
+    refuse_without_kernels({"--for": card, "--rows": rows})
     found = []
     for check in all_of(machine, network):
         found.append(check)
@@ -64,6 +77,21 @@ def doctor(machine: Machine, network: Network, messages: Messages) -> None:
     if not speaks:
         which = "any device of this machine" if machine.device == "auto" else f"{machine.device} on this machine"
         raise DeviceError(f"speech does not work on {which}", hint="fix the lines marked warn or fail")
+
+
+def number_of(rows: str | None) -> int:
+    """What was typed after --rows."""
+    if rows is None:
+        return 1
+    if not rows.isdecimal() or not 1 <= int(rows) <= MOST_ROWS:
+        raise UsageError(f"--rows {rows}: not a whole number from 1 to {MOST_ROWS}", hint="--rows 12")
+    return int(rows)
+
+
+def refuse_without_kernels(typed: dict[str, str | None]) -> None:
+    for option, value in typed.items():
+        if value is not None:
+            raise UsageError(f"{option} has no effect without --kernels", hint=f"--kernels {option} {value}")
 
 
 def all_of(machine: Machine, network: Network) -> Iterator[Check]:

@@ -12,9 +12,10 @@ from torch import Tensor
 from omnitts_cli.devices.host import HostDevice, HostFetch, HostStream, omp_threads
 from omnitts_cli.devices.system import physical_cores
 from omnitts_cli.errors import DeviceError
+from omnitts_cli.kernels import choose
 from omnitts_cli.kernels.arrays import read
 from omnitts_cli.kernels.cpu import library
-from omnitts_cli.kernels.cpu import table as cpu
+from omnitts_cli.kernels.hardware import Hardware
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.settings import environment
 
@@ -47,20 +48,24 @@ class CPUDevice(HostDevice):
         torch.set_num_threads(threads or omp_threads() or physical_cores())
         super().__init__(torch.get_num_threads(), cores)
         library.use_threads(None)
-        wanted = environment.variable(environment.NATIVE) != "0"
-        found = cpu.native() if wanted else None
-        self._ops = found or cpu.OPS
-        self.unloadable = library.why_not() if wanted and found is None else None
+        handles, off = library.handles(), environment.variable(environment.NATIVE) == "0"
+        self.unloadable = None if off or handles else library.why_not()
+        self.hardware = Hardware("cpu", libraries=frozenset(handles), off=off)
+        self._ops = choose.ops(self.hardware, handles)
 
     def thread_count(self) -> int:
         return torch.get_num_threads()
+
+    @property
+    def _compiled(self) -> bool:
+        return self._ops.eight is not None
 
     def ops(self) -> Ops:
         return self._ops
 
     def versions(self) -> list[str]:
         variant = "no compiled library"
-        if self._ops is not cpu.OPS:  # compilers fuse products and sums of float32 differently
+        if self._compiled:  # compilers fuse products and sums of float32 differently
             variant = f"library for {library.usable()[0]} by {library.origin()[1]}"
         if self.exact and self.eight:  # the library alone calculates codes and sound
             return [variant]
@@ -71,7 +76,7 @@ class CPUDevice(HostDevice):
 
         A codec that is not in that library, as Qwen3-Omni's, decodes one frame of one stream at a time.
         """
-        if self._ops is cpu.OPS:
+        if not self._compiled:
             raise DeviceError(
                 "--exact on a CPU needs the compiled library, which is not in use",
                 hint="python -m omnitts_cli.kernels.cpu   or   omnitts doctor --offline",

@@ -5,18 +5,25 @@ CUDA too; they run the plain operations, because every kernel here is written an
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 
 import torch
 
 from omnitts_cli.devices.accelerator import Accelerator, AcceleratorStream
 from omnitts_cli.errors import DeviceError
-from omnitts_cli.kernels import plain
+from omnitts_cli.kernels import choose
+from omnitts_cli.kernels.cuda import nvrtc
+from omnitts_cli.kernels.hardware import Hardware
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.settings import environment
 
-KERNELS_FROM = (8, 0)
-"""Compute capability from which our own kernels are used: matrix units with float32 sums for bfloat16."""
+
+def no_triton() -> str:
+    """Why Triton cannot be used; "" if it can."""
+    try:
+        import triton  # noqa: F401
+    except ImportError as error:  # a build of torch without it
+        return str(error)
+    return ""
 
 
 def is_rocm() -> bool:
@@ -54,28 +61,19 @@ class CUDADevice(Accelerator):
             torch.backends.cudnn.allow_tf32 = True
 
     def ops(self) -> Ops:
-        if is_rocm() or torch.cuda.get_device_capability(self.torch_device) < KERNELS_FROM:
-            return plain.OPS
-        try:
-            from omnitts_cli.kernels.triton import OPS
-        except ImportError:  # a build of torch without Triton
-            return plain.OPS
-        if self.exact:
-            from omnitts_cli.kernels.cuda.exact import exact
+        return choose.ops(self.hardware)
 
-            return exact(OPS)
-        if environment.variable(environment.NATIVE) == "0":
-            return OPS
-        from omnitts_cli.kernels.cuda.predictor import fuse_predictor
-        from omnitts_cli.kernels.cuda.prefetched import with_prefetched
-        from omnitts_cli.kernels.cuda.talker import fuse_step
-        from omnitts_cli.kernels.triton.norms import add_norm
-
-        return replace(with_prefetched(OPS, add_norm), fuse_step=fuse_step, fuse_predictor=fuse_predictor)
+    @property
+    def hardware(self) -> Hardware:
+        off = environment.variable(environment.NATIVE) == "0"
+        if is_rocm():
+            return Hardware("cuda", "an AMD card", off=off, exact=self.exact)
+        capability = torch.cuda.get_device_capability(self.torch_device)
+        lacking = {"triton": no_triton(), "nvrtc": nvrtc.why_not()}
+        here = frozenset(name for name, reason in lacking.items() if not reason)
+        return Hardware("cuda", "sm_{}{}".format(*capability), capability, here, off, self.exact, lacking)
 
     def versions(self) -> list[str]:
-        from omnitts_cli.kernels.cuda import nvrtc
-
         major, minor = torch.cuda.get_device_capability(self.torch_device)
         try:
             import triton
@@ -97,24 +95,19 @@ class CUDADevice(Accelerator):
 
     def persistent_kernels(self) -> tuple[bool, str]:
         """Whether the persistent kernels can be used, and the reason if not, for `doctor`."""
-        from omnitts_cli.kernels import cuda
-        from omnitts_cli.kernels.cuda import nvrtc
-
-        if environment.variable(environment.NATIVE) == "0":
-            return False, f"switched off by {environment.NATIVE}=0"
-        if is_rocm() or torch.cuda.get_device_capability(self.torch_device) != cuda.CAPABILITY:
+        if is_rocm() or self.hardware.card != choose.HOPPER:
             return False, f"written for H100 and H200, not for {self.card}"
-        return not nvrtc.why_not(), nvrtc.why_not()
+        reason = choose.named("fuse_step").variants[0].refuses_hardware(self.hardware)
+        return not reason, reason
 
     def plain_because(self) -> tuple[str, str | None] | None:
         """Why the plain operations run here, and what to type about it; None if Triton's kernels do."""
         if is_rocm():
             return "no kernel here is written for AMD cards", "omnitts doctor -d cpu   compares"
-        capability = torch.cuda.get_device_capability(self.torch_device)
-        if capability < KERNELS_FROM:
-            needed, has = (".".join(map(str, one)) for one in (KERNELS_FROM, capability))
+        if self.hardware.capability < choose.TRITON_FROM:
+            needed, has = (".".join(map(str, one)) for one in (choose.TRITON_FROM, self.hardware.capability))
             return f"they need compute capability {needed}, and this card has {has}", None
-        if self.ops() is plain.OPS:
+        if "triton" not in self.hardware.libraries:
             package = "triton-windows" if sys.platform == "win32" else "triton"
             return "Triton, which compiles the kernels, is not installed", f"pip install {package}"
         return None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from omnitts_cli.devices.workers import Workers
+from omnitts_cli.kernels.hardware import Hardware
 from omnitts_cli.kernels.ops import Ops
 
 if TYPE_CHECKING:
@@ -74,6 +75,10 @@ class Device(Protocol):
     def card(self) -> str:
         """What the hardware calls itself."""
         ...
+
+    @property
+    def hardware(self) -> Hardware:
+        """What the choice of kernels depends on."""
 
     def ops(self) -> Ops:
         """The fastest operations of this device."""

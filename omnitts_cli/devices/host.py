@@ -13,6 +13,7 @@ import numpy as np
 from omnitts_cli.devices.system import free_memory, peak_memory, physical_cores, processor
 from omnitts_cli.devices.workers import Workers
 from omnitts_cli.kernels.cpu import library
+from omnitts_cli.kernels.hardware import Hardware
 from omnitts_cli.settings import environment
 
 
@@ -100,6 +101,7 @@ class HostDevice:
         self.threads = threads or omp_threads() or physical_cores()
         self._cores = cores or self.threads
         library.use_threads(self.threads)
+        self.hardware = Hardware("cpu", libraries=frozenset(library.handles()))
 
     @property
     def card(self) -> str:

@@ -1,4 +1,4 @@
-"""Ops and CodecOps: the operations that layers call, as typed tables. Devices provide the tables. The plain versions in
+"""Ops and CodecOps: the operations that layers call, as typed tables, which choose.py makes. The plain versions in
 `kernels/plain*.py` define what each operation computes; every faster version is tested against them. Letters in shape
 comments: B rows, P positions, H hidden width, D width of a head, V codes, G code groups, T frames, C channels, E
 experts. Does not import torch.
@@ -493,4 +493,3 @@ class CodecOps:
     # pointwise), then what `output_conv` takes -> whether it ran all of this. It writes only those columns of the
     # tracks that the next call needs
     close: Callable[[Tensor, Product, Sequence[Tensor], Sequence[Unit], Tensor, Tensor, Tensor], bool] | None = None
-    ordered: CodecOps | None = None  # the same, adding in one order for any number of columns

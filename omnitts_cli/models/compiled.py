@@ -209,11 +209,8 @@ class CompiledNetworks:
             end=end, least_frames=least, stall=stall,
         )  # fmt: skip
         if self.eight:
-            made = quantised.fuse_frame(self._compute.bits, parts)
-        else:
-            made = language.fuse_frame(self._compute.native, parts)
-        assert made is not None
-        return made
+            return quantised.fuse_frame(self._compute.bits, parts)
+        return language.fuse_frame(self._compute.native, parts)
 
     def decoder(self, slots: int, longest: int) -> HostDecoder:
         """The codec with so many slots."""

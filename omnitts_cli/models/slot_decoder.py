@@ -261,7 +261,13 @@ def _layout_of(decoder: UpsamplingDecoder, kind: torch.dtype) -> CodecLayout:
             placed = {name: None if vector is None else place(vector) for name, vector in vectors.items()}
             return replace(host, weight=place(host.weight).to(kind), **placed)
 
-        made = CodecLayout.of(decoder.shape, lambda name: weights[name].detach().float().cpu().numpy(), product, place)
+        def values(name: str) -> np.ndarray:
+            if device.type == "meta":  # only the shapes matter
+                return np.zeros(weights[name].shape, np.float32)
+            found: np.ndarray = weights[name].detach().float().cpu().numpy()
+            return found
+
+        made = CodecLayout.of(decoder.shape, values, product, place)
         if device.type != "cpu":
             made = decoder.operands[kind] = made.whole()
     return made

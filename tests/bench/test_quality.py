@@ -6,20 +6,20 @@ import json
 from pathlib import Path
 
 import pytest
+import tables
 from command import Omnitts
 from golden_set import checkpoint
 
 from omnitts_cli.bench.quality import measured, requests
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.errors import UsageError
-from omnitts_cli.kernels.cpu import table as cpu
 from omnitts_cli.speech.load import load_model
 from omnitts_cli.voices import Designed, Named
 
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if cpu.native() is None:
+    if tables.native() is None:
         pytest.skip("the library of the CPU was not compiled")
     monkeypatch.setattr("omnitts_cli.weights.eight_files.folder", lambda: tmp_path / "q8")
 

@@ -13,7 +13,7 @@ from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.devices.host import omp_threads
 from omnitts_cli.devices.system import physical_cores, processor
 from omnitts_cli.errors import DeviceError
-from omnitts_cli.kernels.cpu import table as kernels
+from omnitts_cli.kernels.cpu import library
 from omnitts_cli.settings import environment
 
 
@@ -59,7 +59,7 @@ def test_a_stream_is_in_inference_mode_and_silent_about_what_is_not_finite(cpu: 
     assert not torch.is_inference_mode_enabled() and np.geterr() == before
 
 
-@pytest.mark.skipif(kernels.native() is None, reason="needs the compiled library")
+@pytest.mark.skipif(not library.usable(), reason="needs the compiled library")
 def test_it_is_exact_with_the_compiled_library_only(cpu: CPUDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     cpu.make_exact()
     assert cpu.exact

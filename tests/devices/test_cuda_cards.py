@@ -37,7 +37,7 @@ def card(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Ite
 @pytest.mark.parametrize("card", [((9, 0), "6.4"), ((11, 0), "7.0")], indirect=True)
 def test_amd_runs_the_plain_operations_and_says_so(card: CUDADevice) -> None:
     """Its compute capability is a number of another kind: 9.0 is not an H100."""
-    assert card.ops() is plain.OPS and card.name == "cuda:0"
+    assert card.ops() == plain.OPS and card.name == "cuda:0"
     reason = card.plain_because()
     assert reason is not None and reason[1]
     assert card.persistent_kernels()[0] is False
@@ -48,7 +48,7 @@ def test_amd_runs_the_plain_operations_and_says_so(card: CUDADevice) -> None:
 
 @pytest.mark.parametrize("card", [((7, 5), None)], indirect=True)
 def test_before_sm_80_bfloat16_is_not_emulated(card: CUDADevice) -> None:
-    assert card.dtype == torch.float32 and card.ops() is plain.OPS
+    assert card.dtype == torch.float32 and card.ops() == plain.OPS
     reason = card.plain_because()
     assert reason is not None and "7.5" in reason[0]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import tables
 from engine_kit import Poisoner, model_over
 
-from omnitts_cli.kernels.cpu import table as cpu
 from omnitts_cli.models.roles import SpeechModel
 
 
@@ -20,13 +20,13 @@ def model() -> SpeechModel:
 @pytest.fixture(scope="session")
 def on_cpu() -> SpeechModel:
     """The same over the operations of a CPU."""
-    return model_over(cpu.OPS)
+    return model_over(tables.PYTHON)
 
 
 @pytest.fixture(scope="session")
 def in_c() -> SpeechModel:
     """The same with stacks, frames and codec of the compiled library."""
-    ops = cpu.native()
+    ops = tables.native()
     if ops is None:
         pytest.skip("the library of the CPU was not compiled")
     return model_over(ops)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import tables
 import torch
 from engine_kit import plan_of
 
@@ -16,7 +17,6 @@ from omnitts_cli.engine.codec_jobs import END_RUNNING, FEW, MANY, MOST, NEWCOMER
 from omnitts_cli.engine.frame import StepContext
 from omnitts_cli.engine.meter import RequestMeter
 from omnitts_cli.engine.slots import Record, SlotTable, State, Stop
-from omnitts_cli.kernels.cpu import table as cpu
 from omnitts_cli.models import networks
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.request import Request
@@ -70,7 +70,7 @@ def test_a_decoder_with_threads_of_its_own_runs_between_the_frames(
     context: StepContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A small one runs beside them; the sound is the same."""
-    if (ops := cpu.native()) is None:
+    if (ops := tables.native()) is None:
         pytest.skip("the library of the CPU was not compiled")
     context = replace(context, model=replace(context.model, ops=ops), device=CPUDevice(1, cores=2))
     decoded = list[str]()

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tables
 import warm
-
-from omnitts_cli.kernels.cpu import table as cpu
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 MINIATURE = "-m random:toy -d cpu -t 1 --dtype fp32 --exact -n 10 --short 2,4 --long 9,12 --no-keep".split()
@@ -36,7 +35,7 @@ def test_one_changed_sample_is_found(company: Any) -> None:
     assert all(before[key] != after[key] for key in ("codes_sha256", "samples_sha256"))
 
 
-@pytest.mark.skipif(cpu.native() is None, reason="the library of the CPU was not compiled")
+@pytest.mark.skipif(tables.native() is None, reason="the library of the CPU was not compiled")
 def test_the_same_alone_in_a_batch_and_in_another_process(
     company: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

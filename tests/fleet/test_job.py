@@ -18,7 +18,7 @@ import pytest
 from omnitts_cli.fleet import job
 from omnitts_cli.fleet.part import Writers
 from omnitts_cli.fleet.speaker import KEPT_S
-from omnitts_cli.kernels.cpu import table as kernels
+from omnitts_cli.kernels.cpu import library
 
 soundfile = pytest.importorskip("soundfile")
 
@@ -513,7 +513,7 @@ def test_the_hint_names_a_kind_that_fits(omnitts: Call, content: str, kind: str)
     assert done.code == 2 and f"--manifest-format {kind}\n" in done.err
 
 
-@pytest.mark.skipif(kernels.native() is None, reason="needs the compiled library")
+@pytest.mark.skipif(not library.usable(), reason="needs the compiled library")
 def test_an_exact_corpus_has_one_fingerprint(omnitts: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("m.csv").write_text(CSV)
     rows = batch(omnitts, "m.csv", "-O", "out")["spoken"]

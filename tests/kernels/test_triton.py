@@ -7,13 +7,15 @@ The released shapes stand on torch's `meta` device; Triton's kernels are noted d
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import cuda_emulator
 import pytest
+import tables
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -21,7 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from omnitts_cli.engine.slots import Plan, SlotTable
 from omnitts_cli.families.qwen3_tts.family import FAMILY, facts
 from omnitts_cli.families.qwen3_tts.modules import parts
-from omnitts_cli.kernels.cuda import CAPABILITY, attend, prefetched
+from omnitts_cli.kernels.cuda import attend, prefetched
 from omnitts_cli.kernels.cuda import predictor as persistent_predictor
 from omnitts_cli.kernels.cuda import rows as row_kernels
 from omnitts_cli.kernels.cuda import talker as persistent_talker
@@ -80,11 +82,9 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counts]:
         asked.cache_clear()
 
 
-def model_of(name: str, change: Callable[[Ops], Ops] = lambda ops: ops) -> Any:
+def model_of(name: str, ops: Ops | None = None) -> Any:
     """A released model's language side without numbers, in bfloat16."""
-    from omnitts_cli.kernels.triton import OPS
-
-    ops = change(OPS)
+    ops = ops or tables.card()
     config = FAMILY.made_up_config(Path(name), name)
     language = parts(config, ops).language.module.bfloat16().requires_grad_(False)
     language.talker.prepare()
@@ -123,7 +123,6 @@ def test_kernels_and_bytes_of_a_frame(name: str, batch: int, kernels: int, mebib
 @torch.no_grad()
 def test_kernels_and_bytes_of_a_frame_of_many_rows_on_hopper(counts: Counts, monkeypatch: pytest.MonkeyPatch) -> None:
     """Products that fetch their weights early, and the predictor's attention: as many kernels as Triton's."""
-    from omnitts_cli.kernels.triton.norms import add_norm
 
     class Noted:
         def __init__(self, source: Path, name: str, *sizes: Any, **options: Any) -> None:
@@ -136,12 +135,12 @@ def test_kernels_and_bytes_of_a_frame_of_many_rows_on_hopper(counts: Counts, mon
         counts.note("prefetched", (x, weight))
         return out
 
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: CAPABILITY)
     monkeypatch.setattr(prefetched, "_run", run)
     for module in (prefetched, attend):
         monkeypatch.setattr(module, "Kernel", Noted)
         module._kernel.cache_clear()
-    count_frame(model_of("1.7b-customvoice", lambda ops: prefetched.with_prefetched(ops, add_norm)), 64, counts)
+    ops = replace(tables.card("triton nvrtc"), fuse_step=None, fuse_predictor=None)
+    count_frame(model_of("1.7b-customvoice", ops), 64, counts)
     for module in (prefetched, attend):
         module._kernel.cache_clear()
     assert sum(counts.kernels.values()) == 776, counts.kernels

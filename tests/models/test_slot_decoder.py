@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+import tables
 import torch
 from tiny_models import error
 from torch import Tensor
 
 from omnitts_cli.kernels import plain_codec
 from omnitts_cli.kernels.cpu import library
-from omnitts_cli.kernels.cpu import table as cpu
 from omnitts_cli.kernels.ops import CodecOps, Product, Unit
 from omnitts_cli.models.codec_decoder import CodecDecoder
 from omnitts_cli.models.shapes import DecoderShape, TransformerShape
@@ -22,8 +22,8 @@ BOUND = 1e-5
 TABLES = [
     pytest.param(None, id="step"),
     pytest.param(plain_codec.OPS, id="tracks"),
-    pytest.param(cpu.OPS.codec, id="cpu"),
-    *(pytest.param(cpu.native(name).codec, id=name) for name in library.usable()),
+    pytest.param(tables.PYTHON.codec, id="cpu"),
+    *(pytest.param(tables.native(name).codec, id=name) for name in library.usable()),
 ]
 
 

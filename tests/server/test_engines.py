@@ -20,7 +20,7 @@ from serving import start
 from omnitts_cli.audio.pcm import to_int16
 from omnitts_cli.devices.fingerprint import of_exact
 from omnitts_cli.errors import ModelError
-from omnitts_cli.kernels.cpu import table as kernels
+from omnitts_cli.kernels.cpu import library
 from omnitts_cli.request import Request
 from omnitts_cli.server import engines as server_engines
 from omnitts_cli.server.engines import Engines
@@ -58,7 +58,7 @@ def test_the_sound_is_that_of_this_process(model: tts.TTS, here: tts.TTS, engine
     assert np.array_equal(to_int16(there.samples), to_int16(own.samples))
 
 
-@pytest.mark.skipif(kernels.native() is None, reason="needs the compiled library")
+@pytest.mark.skipif(not library.usable(), reason="needs the compiled library")
 def test_an_exact_engine_says_what_its_bits_depend_on(model: tts.TTS, engines: Engines) -> None:
     with tts.load("random:toy", **TOY, exact=True) as here, engines.open("random:toy", **TOY, exact=True) as there:
         assert there.engine.device.exact == of_exact(here.engine.device) is not None

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import tables
 from torch import Tensor
 
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.families.toy import toy
-from omnitts_cli.kernels.cpu import table as cpu
 from omnitts_cli.kernels.ops import DecoderParts, EightBits
 from omnitts_cli.models.codec_decoder import CodecDecoder
 from omnitts_cli.models.slot_decoder import slot_decoder
@@ -34,12 +34,12 @@ def bits_of(device: CPUDevice) -> EightBits:
 
 def test_the_products_of_a_codec_are_those_of_its_layers() -> None:
     codec, seen = toy().codec, list[DecoderParts]()
-    assert isinstance(codec, CodecDecoder) and cpu.OPS.codec is not None
+    assert isinstance(codec, CodecDecoder) and tables.PYTHON.codec is not None
 
     def fuse(parts: DecoderParts, halves: bool) -> None:
         seen.append(parts)
 
-    slot_decoder(codec, 1, 1, replace(cpu.OPS.codec, fuse_decoder=fuse))
+    slot_decoder(codec, 1, 1, replace(tables.PYTHON.codec, fuse_decoder=fuse))
     (parts,) = seen
     layers = [one.weight for layer in parts.layers for one in (layer.qkv, layer.out, layer.gate_up, layer.down)]
     total, columns = sum(map(Tensor.numel, layers)), 1

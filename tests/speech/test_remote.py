@@ -17,7 +17,7 @@ from stand_in import StandIn, on_own_socket
 
 import omnitts_cli as omnitts
 from omnitts_cli.errors import DeviceError
-from omnitts_cli.kernels.cpu import table as kernels
+from omnitts_cli.kernels.cpu import library
 from omnitts_cli.settings.environment import server_socket
 from omnitts_cli.speech import remote, servers
 from omnitts_cli.speech import tts as front_door
@@ -286,14 +286,14 @@ def test_codes_are_made_here_without_a_word(omnitts: Omnitts, server: StandIn) -
     assert (done.code, done.json["via"], server.asked) == (0, "local", [])
 
 
-@pytest.mark.skipif(kernels.native() is None, reason="needs the compiled library")
+@pytest.mark.skipif(not library.usable(), reason="needs the compiled library")
 def test_exact_speech_is_made_here(omnitts: Omnitts, server: StandIn) -> None:
     done = omnitts("say", "--exact", "-o", "a.wav", "--json", "Hello.")
     assert (done.code, done.json["via"], server.asked) == (0, "local", []), done.err
     assert len(done.json["exact"]) == 12
 
 
-@pytest.mark.skipif(kernels.native() is None, reason="needs the compiled library")
+@pytest.mark.skipif(not library.usable(), reason="needs the compiled library")
 def test_exact_speech_uses_an_exact_server(omnitts: Omnitts, home: Path) -> None:
     with (
         front_door.load("tiny", device="cpu", threads=1, slots=4, exact=True) as exact,

@@ -92,16 +92,20 @@ def language(module: Any, ops: Any) -> None:
 def main() -> None:
     triton.runtime.driver.set_active(Driver())
     JITFunction.__getitem__ = compiled
-    from omnitts_cli.kernels.triton import OPS
+    from omnitts_cli.kernels import choose
     from omnitts_cli.models.slot_decoder import slot_decoder
+
+    # Triton's kernels, also where a card before sm_80 would get the plain operations
+    ops = choose.ops(choose.Hardware("cuda", "", choose.TRITON_FROM, frozenset({"triton"})))
+    assert ops.codec is not None
 
     with torch.device("meta"), torch.inference_mode():
         config = FAMILY.made_up_config(Path(NAME), NAME)
-        pieces = parts(config, OPS)
-        language(pieces.language.module.bfloat16(), OPS)
+        pieces = parts(config, ops)
+        language(pieces.language.module.bfloat16(), ops)
         if CHUNKS:
             codec = next(part.module for part in pieces.all() if part.float32 and hasattr(part.module, "closing"))
-            decoder = slot_decoder(codec, 32, 16, OPS.codec)
+            decoder = slot_decoder(codec, 32, 16, ops.codec)
         for streams, frames in CHUNKS:
             codes = numbers(streams, frames, config.decoder.groups)
             decoder.decode(codes, codes[:, 0, 0])

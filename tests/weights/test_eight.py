@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tables
 import torch
 import torch.nn.functional as F
 from golden_set import checkpoint
@@ -21,7 +22,6 @@ from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.engine.engine import Engine
 from omnitts_cli.errors import DeviceError, ModelError, Notice
 from omnitts_cli.kernels import plain
-from omnitts_cli.kernels.cpu import table as cpu
 from omnitts_cli.models.forced import forced
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.request import Request
@@ -36,7 +36,7 @@ Q8 = EngineSettings(dtype="q8")
 
 @pytest.fixture(autouse=True)
 def compiled() -> None:
-    if cpu.native() is None:
+    if tables.native() is None:
         pytest.skip("the library of the CPU was not compiled")
 
 

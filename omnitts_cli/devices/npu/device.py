@@ -8,6 +8,8 @@ from omnitts_cli.devices.accelerator import Accelerator
 from omnitts_cli.devices.device import Stream
 from omnitts_cli.devices.npu import versions
 from omnitts_cli.errors import DeviceError
+from omnitts_cli.kernels import choose
+from omnitts_cli.kernels.hardware import Hardware
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.settings.environment import variable
 
@@ -18,6 +20,7 @@ class NPUDevice(Accelerator):
     """`index` counts the devices that ASCEND_RT_VISIBLE_DEVICES leaves visible."""
 
     few_graphs = True
+    hardware = Hardware("npu")
     waited = "synchroniz"
 
     def __init__(self, index: int = 0) -> None:
@@ -35,9 +38,9 @@ class NPUDevice(Accelerator):
         self.api.set_device(self.torch_device)
 
     def ops(self) -> Ops:
-        from omnitts_cli.devices.npu.operators import OPS
+        from omnitts_cli.devices.npu import operators
 
-        return OPS
+        return choose.ops(self.hardware, {"operators": operators})
 
     def versions(self) -> list[str]:
         return [self.card, f"torch {torch.__version__}", f"{versions.PACKAGE} {versions.installed()}"]

@@ -1,10 +1,8 @@
-"""The Ops table of an NPU: the vendor's fused operators where they compute the same as the plain versions. All of them
-can be captured: lengths and masks are tensors on the device, so no host value becomes part of a graph.
+"""The vendor's fused operators, where they compute the same as the plain versions. All of them can be captured: lengths
+and masks are tensors on the device, so no host value becomes part of a graph.
 """
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -14,8 +12,6 @@ from torch import Tensor
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import ExpertBlock, Normed
 from omnitts_cli.kernels.plain_experts import mixture
-
-HALVES = (torch.float16, torch.bfloat16)
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
@@ -43,11 +39,6 @@ def experts(x: Tensor, norm: Tensor, eps: float, block: ExpertBlock) -> Tensor:
     return x + mixture(rms_norm(x, norm, eps), block)
 
 
-def fused(dtype: torch.dtype, depth: int) -> bool:
-    """Whether the vendor's attention takes heads of this type and depth."""
-    return dtype in HALVES and depth % 16 == 0
-
-
 def attend_cached(
     qkv: Tensor,  # [B, P, (heads + 2 kv) D]
     q_weight: Tensor,
@@ -62,8 +53,6 @@ def attend_cached(
     width: int,
 ) -> Tensor:
     kv_heads, depth = keys.shape[1], keys.shape[3]
-    if not fused(qkv.dtype, depth):
-        return plain.attend_cached(qkv, q_weight, k_weight, eps, cos, sin, keys, values, slots, positions, width)
     parts = qkv.unflatten(-1, (-1, depth))
     heads = parts.shape[2] - 2 * kv_heads
     q, k, v = parts.split([heads, kv_heads, kv_heads], 2)
@@ -126,15 +115,3 @@ def choose(
 ) -> Tensor:
     logits = logits.float()
     return plain.draw(keep_likely(logits, temperature, top_k, top_p), logits, seeds, frames, group, temperature)
-
-
-OPS = replace(
-    plain.OPS,
-    norm=norm,
-    norm_linear=norm_linear,
-    norm_swiglu=norm_swiglu,
-    linear_add=linear_add,
-    attend_cached=attend_cached,
-    choose=choose,
-    experts=experts,
-)

@@ -17,9 +17,6 @@ from omnitts_cli.kernels.cpu.library import PANEL, SMALL, Library, address, chec
 from omnitts_cli.kernels.ops import DecoderParts, Product
 
 ACTIVATIONS = ("", "snake", "gelu", "swiglu")
-MOST_TRACKS = 64
-
-
 LARGE = 128 << 10
 """Products of more weights than this are dealt to threads by outputs; those of fewer by columns."""
 TOGETHER = 16  # panels that are compared at once
@@ -28,9 +25,9 @@ ROUNDING = 2**-11
 and far below it, matrices stay in float32."""
 
 
-def fuse_decoder(native: Library, parts: DecoderParts, halves: bool) -> NativeDecoder | None:
-    """A decoder as one call, or None if it has too many layers."""
-    return None if len(parts.tracks.parts) > MOST_TRACKS else NativeDecoder(native, parts, halves)
+def fuse_decoder(native: Library, parts: DecoderParts, halves: bool) -> NativeDecoder:
+    """A decoder as one call."""
+    return NativeDecoder(native, parts, halves)
 
 
 def halved(panels: np.ndarray) -> np.ndarray | None:

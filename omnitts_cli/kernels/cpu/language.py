@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from omnitts_cli.kernels.cpu import library
-from omnitts_cli.kernels.cpu.library import SMALL, Library, address, check, panels, single
-from omnitts_cli.kernels.ops import FrameParts, LayerWeights, type_name
+from omnitts_cli.kernels.cpu.library import Library, address, check, panels, single
+from omnitts_cli.kernels.ops import FrameParts, LayerWeights
 
 REAL, WHOLE, FLAG = np.float32, np.int64, np.bool_
 
@@ -19,6 +19,7 @@ REAL, WHOLE, FLAG = np.float32, np.int64, np.bool_
 class NativeStack:
     """A stack of layers with its weights in panels; the same call as `stack.FusedStack`."""
 
+    variant = "language.c"
     most_rows = sys.maxsize
     numbers = None
 
@@ -81,20 +82,13 @@ def head_norms(block: LayerWeights, heads: int, kv_heads: int) -> np.ndarray:
     return single(np.concatenate([np.tile(q_norm, (heads, 1)), np.tile(k_norm, (kv_heads, 1))]))
 
 
-def fuse_stack(
-    native: Library, blocks: Sequence[LayerWeights], norm: Any, kv_heads: int, eps: float
-) -> NativeStack | None:
-    """The stack as one operation, or None if it is large: then most of the time goes to matrix products, which a
-    library runs on several threads."""
-    small = sum(weight.nbytes for block in blocks for weight in vars(block).values()) <= SMALL
-    return NativeStack(native, blocks, norm, kv_heads, eps) if small and type_name(norm.dtype) == "float32" else None
+def fuse_stack(native: Library, blocks: Sequence[LayerWeights], norm: Any, kv_heads: int, eps: float) -> NativeStack:
+    """The stack as one operation."""
+    return NativeStack(native, blocks, norm, kv_heads, eps)
 
 
-def fuse_frame(native: Library, parts: FrameParts) -> Callable[[Any], None] | None:
-    """A frame of slots [B] as one call, or None if the stacks are not native."""
-    talker, predictor = parts.talker, parts.predictor
-    if not isinstance(talker, NativeStack) or not isinstance(predictor, NativeStack):
-        return None
+def fuse_frame(native: Library, parts: FrameParts) -> Callable[[Any], None]:
+    """A frame of slots [B] as one call."""
     project = None if parts.project is None else panels(parts.project[0])
     head, heads = panels(parts.head), [panels(head) for head in parts.heads]
     cache = cache_of(parts.cache.cos, parts.cache.sin, parts.cache.keys, parts.cache.values)

@@ -93,6 +93,12 @@ def load_quantised(variant: str | None = None) -> QuantisedLibrary | None:
     return QuantisedLibrary(variant, **functions)
 
 
+def handles(variant: str | None = None, eight: str | None = None) -> dict[str, Any]:
+    """Both, by their names in kernels/choose.py; {} where the library was not built."""
+    found, bits = load(variant), load_quantised(eight)
+    return {} if found is None or bits is None else {"c": found, "c8": bits}
+
+
 def quantised_usable() -> list[str]:
     """The instruction sets for weights of 8 bits that this processor has, fastest first."""
     found = _opened()

@@ -56,6 +56,7 @@ def shape(matrix: Any) -> tuple[int, int]:
 class QuantisedStack:
     """A stack of layers; the same call as `stack.FusedStack`, with keys and values in float16."""
 
+    variant = "quantised.c"
     most_rows = sys.maxsize
     numbers = "float16"
 
@@ -93,10 +94,15 @@ def _layer(block: LayerWeights, heads: int, kv_heads: int) -> tuple[np.ndarray, 
     return single(block.input_norm), head_norms(block, heads, kv_heads), single(block.mlp_norm)
 
 
-def fuse_frame(native: QuantisedLibrary, parts: FrameParts) -> Callable[[Any], None] | None:
-    """A frame of slots [B] as one call, or None if the weights are not in 8 bits."""
-    if not isinstance(parts.talker, QuantisedStack) or not isinstance(parts.predictor, QuantisedStack):
-        return None
+def fuse_stack(
+    native: QuantisedLibrary, blocks: Sequence[LayerWeights], norm: Any, kv_heads: int, eps: float
+) -> QuantisedStack:
+    """The stack as one operation."""
+    return QuantisedStack(native, blocks, norm, kv_heads, eps)
+
+
+def fuse_frame(native: QuantisedLibrary, parts: FrameParts) -> Callable[[Any], None]:
+    """A frame of slots [B] as one call."""
     cache = cache_of(parts.cache.cos, parts.cache.sin, parts.cache.keys, parts.cache.values, HALF)
     project = None if parts.project is None else parts.project[0]
     heads = [address(head, BYTES) for head in parts.heads]
@@ -113,13 +119,13 @@ def multiply(native: QuantisedLibrary, x: Any, matrix: Any) -> Any:
     return y
 
 
-def fuse_text(native: QuantisedLibrary, head: Any, parts: TextParts) -> Callable[[Any], Any] | None:
-    """The MLP of text rows [N, width] -> [N, outputs] for a model in 8 bits, which `head` tells; otherwise None."""
-    return text_rows(native, parts) if is_quantised(head) else None
+def fuse_text(native: QuantisedLibrary, head: Any, parts: TextParts) -> Callable[[Any], Any]:
+    """`text_rows`. `head`: the talker's, which says the format of a model."""
+    return text_rows(native, parts)
 
 
 def text_rows(native: QuantisedLibrary, parts: TextParts) -> Callable[[Any], Any]:
-    """That MLP. A row has the same bits alone and among others."""
+    """The MLP of text rows [N, width] -> [N, outputs]. A row has the same bits alone and among others."""
     (middle, width), outputs = parts.inner.shape, parts.out.shape[0]
     weights = [single(weight) for weight in parts]
     struct = library.Text(*map(address, weights), width, middle, outputs)

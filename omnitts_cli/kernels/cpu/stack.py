@@ -16,7 +16,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from omnitts_cli.kernels.cpu.library import SMALL
 from omnitts_cli.kernels.ops import LayerWeights
 
 FEW = 5
@@ -29,16 +28,15 @@ than a second call."""
 SIGNS = np.array([[-1], [1]], np.float32)
 
 
-def fuse_stack(blocks: Sequence[LayerWeights], norm: Tensor, kv_heads: int, eps: float) -> FusedStack | None:
-    """The stack as one operation, or None if it is not small or not in float32."""
-    weights = [weight for block in blocks for weight in vars(block).values()]
-    small = sum(weight.nbytes for weight in weights) <= SMALL
-    return FusedStack(blocks, norm, kv_heads, eps) if small and norm.dtype == torch.float32 else None
+def fuse_stack(blocks: Sequence[LayerWeights], norm: Tensor, kv_heads: int, eps: float) -> FusedStack:
+    """The stack as one operation."""
+    return FusedStack(blocks, norm, kv_heads, eps)
 
 
 class FusedStack:
     """The blocks and the final norm."""
 
+    variant = "stack.py"
     most_rows = 16
     numbers = None
 

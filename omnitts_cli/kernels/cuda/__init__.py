@@ -1,15 +1,14 @@
 """CUDA C++ kernels that are compiled at run time, for what Triton cannot express: persistent kernels, on Hopper.
 
-* `predictor.cu`: the predictor's part of a frame, up to 16 rows.
-* `talker.cu`: a step of the talker, up to 8 rows.
-* `prefetched.cu`: some products of 17 to 256 rows.
-* `attend.cu`: the predictor's attention, 17 to 256 rows.
-* `attend_long.cu`: the talker's attention, 65 to 256 rows.
-* `rows_*.cu`: the layers of `--exact`.
+* `predictor.cu`: the predictor's part of a frame.
+* `talker.cu`: a step of the talker.
+* `prefetched.cu`: some products.
+* `attend.cu`: the predictor's attention; `attend_long.cu`: the talker's.
+* `rows_*.cu`: layers for any number of rows.
 * `codec_*.cu`: large products of the codec.
 
-They suit the released shapes in bfloat16. Anything else uses the kernels in `kernels/triton`, which also stand in where
-these cannot be compiled.
+They suit the released shapes in bfloat16. kernels/choose.py says for which rows they are used; the kernels in
+`kernels/triton` stand in where these cannot be compiled.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ import torch
 
 from omnitts_cli.errors import DeviceError
 
-CAPABILITY = (9, 0)  # Hopper: H100 and H200
 THREADS = 384
 
 

@@ -7,6 +7,7 @@ import ctypes
 import functools
 from ctypes import c_float, c_int64, c_void_p
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,8 +19,6 @@ LONG_SOURCE = Path(__file__).with_name("attend_long.cu")
 KV_HEADS, HEADS, DEPTH, WARPS = 8, 16, 128, 4
 SHORT = 16
 """The capacity of the predictor's cache."""
-LEAST, LEAST_LONG, MOST = 17, 65, 256
-"""Rows for which the kernels are used. For fewer, the talker's attention is faster in Triton (benchmarks/LOG.md)."""
 BOXES, BOX = 3, 4096
 """Blocks of keys or values that each warp of `attend_long.cu` holds in shared memory, and their bytes."""
 
@@ -44,23 +43,19 @@ def _kernel(long: bool) -> Kernel | None:
         return None
 
 
-def suits(qkv: Tensor, keys: Tensor, positions: Tensor) -> bool:
-    """Whether a kernel is used: one position a row, heads of the released models."""
-    shape = qkv.shape[-1] == (HEADS + 2 * KV_HEADS) * DEPTH and keys.shape[1] == KV_HEADS and keys.shape[3] == DEPTH
-    kind = qkv.dtype == keys.dtype == torch.bfloat16 and keys.is_contiguous() and qkv.is_contiguous()
-    long = keys.shape[2] > SHORT
-    fits = positions.shape[1] == 1 and (LEAST_LONG if long else LEAST) <= positions.shape[0] <= MOST
-    return shape and kind and fits and _kernel(long) is not None
+def compiled(call: Any) -> bool:
+    """Whether the kernel for a call has been compiled, or can be."""
+    return _kernel(call.capacity > SHORT) is not None
 
 
 def attend(
     qkv: Tensor, q_weight: Tensor, k_weight: Tensor, eps: float, cos: Tensor, sin: Tensor,
-    keys: Tensor, values: Tensor, slots: Tensor, positions: Tensor,
+    keys: Tensor, values: Tensor, slots: Tensor, positions: Tensor, width: int,
 ) -> Tensor:  # fmt: skip
-    """As `AttendCached` in `kernels/ops.py`."""
+    """As `AttendCached` in `kernels/ops.py`; `width` is not used."""
     rows, capacity = positions.shape[0], keys.shape[2]
     kernel = _kernel(capacity > SHORT)
-    assert kernel is not None, "`suits` has made it"
+    assert kernel is not None, "`compiled` has made it"
     out = torch.empty((rows, 1, HEADS * DEPTH), dtype=qkv.dtype, device=qkv.device)
     given = qkv, q_weight, k_weight, cos, sin, positions.contiguous(), slots.contiguous(), keys, values, out
     arguments = _Attend(*(x.data_ptr() for x in given), capacity, eps)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from omnitts_cli.kernels.cuda.codec_tiles import UNITS, by_thread, order, packed, processors
+from omnitts_cli.kernels.cuda.codec_tiles import UNITS, by_thread, order, packed
 from omnitts_cli.kernels.cuda.nvrtc import CompileError, Kernel
 from omnitts_cli.kernels.ops import Product, Unit
 
@@ -24,8 +24,6 @@ HERE = Path(__file__).parent
 CHANNELS, TAPS, DILATIONS = 96, 7, (1, 3, 9)
 COLUMNS = 192
 """Columns that a program computes at once."""
-ENOUGH = 400
-"""The least number of such groups of columns for this kernel; measured on an H200, see benchmarks/LOG.md."""
 STAGES = 4
 ROWS = (199, 212, 252)
 """Rows of shared memory for the columns of each unit."""
@@ -86,7 +84,7 @@ def prepared(rise: Product, units: Sequence[Unit], closing: Tensor) -> tuple[Ten
 
 
 @functools.cache
-def _kernels(_device: int) -> tuple[Kernel, Kernel] | None:
+def compiled(_device: int) -> tuple[Kernel, Kernel] | None:
     """The compiled kernels; None if they cannot be compiled or do not fit."""
     try:
         last = Kernel(HERE / "codec_last.cu", "last", {}, "sm_90a", 0, 512, shared_bytes(), early=True, cluster=2)
@@ -107,28 +105,8 @@ def suits(rise: Product, units: Sequence[Unit], closing: Tensor) -> bool:
     )
 
 
-Kernels = tuple[Kernel, Kernel]
-
-
-def kernels_for(
-    tracks: Sequence[Tensor], rise: Product, units: Sequence[Unit], closing: Tensor, sound: Tensor, ordered: bool
-) -> Kernels | None:
-    """The kernels, if they apply to `CodecOps.close` with these arguments. `ordered`: calls of every size use them or
-    none does, because other kernels add in another order."""
-    streams, columns = sound.shape
-    turns, frame = streams * columns // COLUMNS, units[0][0].columns if units else 0
-    if frame % COLUMNS or not frame if ordered else turns < ENOUGH:
-        return None
-    if columns % COLUMNS or not suits(rise, units, closing) or tracks[0].dtype != torch.float16:
-        return None
-    if not sound.is_cuda or any(track.data_ptr() % 16 for track in tracks):
-        return None
-    device = sound.get_device()
-    return _kernels(device) if processors(device) else None
-
-
 def launch(
-    kernels: Kernels,
+    kernels: tuple[Kernel, Kernel],
     programs: int,
     tracks: Sequence[Tensor],
     parts: tuple[Tensor, Tensor, Tensor],

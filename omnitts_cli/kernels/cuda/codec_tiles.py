@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from omnitts_cli.kernels.cuda import CAPABILITY
-from omnitts_cli.kernels.cuda.nvrtc import CompileError, Kernel, why_not
+from omnitts_cli.kernels.cuda.nvrtc import CompileError, Kernel
 from omnitts_cli.kernels.ops import Product
 
 HERE = Path(__file__).parent
@@ -36,7 +35,6 @@ class Kind:
     taps: int
     point: bool  # whether a second product follows
     adds: bool
-    enough: int  # blocks of columns from which it is used; measured on an H200, see benchmarks/LOG.md
     groups: int = 3
     stages: int = 0
     depth: int = 64  # inputs of a stage
@@ -69,15 +67,15 @@ class Kind:
 
 
 UNITS = {
-    96: Kind(96, 96, 96, 7, point=True, adds=True, enough=240),
-    192: Kind(192, 192, 192, 7, point=True, adds=True, enough=160, stages=5),
-    384: Kind(384, 384, 384, 7, point=True, adds=True, enough=1000, groups=2, stages=3, depth=32, slice=64),
+    96: Kind(96, 96, 96, 7, point=True, adds=True),
+    192: Kind(192, 192, 192, 7, point=True, adds=True, stages=5),
+    384: Kind(384, 384, 384, 7, point=True, adds=True, groups=2, stages=3, depth=32, slice=64),
 }
 """Residual units by channels."""
 PRODUCTS = {
-    (1, 384, 384, True): Kind(384, 384, 128, 1, point=False, adds=True, enough=1000, groups=2, in_turn=False),
-    (2, 192, 288, False): Kind(192, 288, 96, 2, point=False, adds=False, enough=160),
-    (2, 384, 768, False): Kind(384, 768, 192, 2, point=False, adds=False, enough=1200, stages=3),
+    (1, 384, 384, True): Kind(384, 384, 128, 1, point=False, adds=True, groups=2, in_turn=False),
+    (2, 192, 288, False): Kind(192, 288, 96, 2, point=False, adds=False),
+    (2, 384, 768, False): Kind(384, 768, 192, 2, point=False, adds=False, stages=3),
 }
 """Products by taps, inputs, outputs, and whether a residual is added."""
 
@@ -132,7 +130,7 @@ def _prepared(kind: Kind, conv: Product, point: Product | None) -> tuple[Tensor,
 
 
 @functools.cache
-def _kernel(kind: Kind, _device: int) -> Kernel | None:
+def compiled(kind: Kind, _device: int) -> Kernel | None:
     """The compiled kernel; None if it cannot be compiled or does not fit."""
     defines = {
         "INPUTS": kind.inputs, "OUTPUTS": kind.outputs, "N": kind.tile, "TAPS": kind.taps, "POINT": int(kind.point),
@@ -153,9 +151,8 @@ def _kernel(kind: Kind, _device: int) -> Kernel | None:
 
 @functools.cache
 def processors(device: int) -> int:
-    """Multiprocessors of the card; 0 if it cannot run these kernels."""
-    suits = torch.cuda.get_device_capability(device) == CAPABILITY and not why_not()
-    return torch.cuda.get_device_properties(device).multi_processor_count if suits else 0
+    """Multiprocessors of a card."""
+    return torch.cuda.get_device_properties(device).multi_processor_count
 
 
 def _launch(
@@ -167,29 +164,12 @@ def _launch(
     wide: Tensor | None,
     out: Tensor | None,
     dry: bool,
-    ordered: bool,
-) -> bool:
-    made = wide if out is None else out
-    assert made is not None
-    rows, columns, _ = made.shape
-    blocks = rows * columns // COLUMNS
-    if conv.columns % COLUMNS or not conv.columns if ordered else blocks < kind.enough:
-        return False
-    if columns % COLUMNS or conv.dilation > (MOST_DILATION if kind.point else 1):
-        return False
-    if not x.is_cuda or not x.dtype == conv.weight.dtype == torch.float16 or not x.is_contiguous():
-        return False
-    if any(one is not None and one.dtype != torch.float16 for one in (residual, wide)):
-        return False
-    device = x.get_device()
-    programs = processors(device)
-    chosen = _kernel(kind, device) if programs and (x.data_ptr() | made.data_ptr()) % 16 == 0 else None
-    if chosen is None:
-        return False
-    parts = _prepared(kind, conv, point)
+) -> None:
+    device, parts = x.get_device(), _prepared(kind, conv, point)
+    kernel = compiled(kind, device)
+    assert kernel is not None, "`compiled` has made it"
     if not dry:
-        launch(chosen, kind, programs, parts, x, conv.dilation, residual, wide, out)
-    return True
+        launch(kernel, kind, processors(device), parts, x, conv.dilation, residual, wide, out)
 
 
 def launch(
@@ -217,36 +197,15 @@ def launch(
 
 
 def product(
-    x: Tensor,
-    layer: Product,
-    residual: Tensor | None,
-    before: Tensor | None,
-    out: Tensor | None,
-    dry: bool = False,
-    ordered: bool = False,
-) -> bool:
-    """As in `CodecOps`; False if these kernels do not apply. `dry`: the kernel is only compiled. `ordered`: calls of
-    every size use these kernels or none does, because other kernels add in another order."""
-    kind = PRODUCTS.get((layer.taps, x.shape[2], layer.weight.shape[0], residual is not None))
-    if kind is None or layer.activation != "snake" or layer.bias is None:
-        return False
-    if out is None and (before is None or kind.stages):
-        return False
-    return _launch(kind, x, layer, None, residual, before, out, dry, ordered)
+    x: Tensor, layer: Product, residual: Tensor | None, before: Tensor | None, out: Tensor | None, dry: bool = False
+) -> None:
+    """As in `CodecOps`. `dry`: the kernel is only compiled."""
+    kind = PRODUCTS[layer.taps, x.shape[2], layer.weight.shape[0], residual is not None]
+    _launch(kind, x, layer, None, residual, before, out, dry)
 
 
 def residual_unit(
-    x: Tensor,
-    conv: Product,
-    point: Product,
-    residual: Tensor,
-    keep: bool,
-    out: Tensor,
-    dry: bool = False,
-    ordered: bool = False,
-) -> bool:
-    """As in `CodecOps`; False if these kernels do not apply. `dry` and `ordered` as in `product`."""
-    kind = UNITS.get(residual.shape[2])
-    if kind is None or conv.taps != kind.taps:
-        return False
-    return _launch(kind, x, conv, point, residual, residual if keep else None, out, dry, ordered)
+    x: Tensor, conv: Product, point: Product, residual: Tensor, keep: bool, out: Tensor, dry: bool = False
+) -> None:
+    """As in `CodecOps`. `dry`: the kernel is only compiled."""
+    _launch(UNITS[residual.shape[2]], x, conv, point, residual, residual if keep else None, out, dry)

@@ -18,15 +18,6 @@ ROW_OF = (0, 0, 8, 8, 0, 0, 8, 8)
 COLUMN_OF = (0, 1, 0, 1, 2, 3, 2, 3)
 
 
-def suits(layers: Sequence[LayerWeights], blocks: int, eps: float, kv_heads: int) -> bool:
-    """Whether the kernels were written for these shapes, with a residual stream of `blocks` blocks of 1,024."""
-    hidden, inner = 1024 * blocks, 3072 * blocks
-    shapes = ((4096, hidden), (hidden, 2048), (2 * inner, hidden), (hidden, inner), (WIDE,))
-    weights = [(x.qkv, x.out, x.gate_up, x.down, x.q_norm) for x in layers]
-    right = all(tuple(x.shape) == shape for layer in weights for x, shape in zip(layer, shapes, strict=True))
-    return right and eps == 1e-6 and kv_heads == KV_HEADS and layers[0].qkv.dtype == torch.bfloat16
-
-
 def norms(layers: Sequence[LayerWeights], final: Tensor) -> Tensor:
     """All norm weights in the kernels' order."""
     each = [norm for x in layers for norm in (x.input_norm, x.mlp_norm, x.q_norm, x.k_norm)]

@@ -13,15 +13,14 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from omnitts_cli.kernels.cuda import CAPABILITY, THREADS, Overflow
-from omnitts_cli.kernels.cuda.layout import PROGRAMS, Layout, Lines, norms, suits
+from omnitts_cli.kernels.cuda import THREADS, Overflow
+from omnitts_cli.kernels.cuda.layout import PROGRAMS, Layout, Lines, norms
 from omnitts_cli.kernels.cuda.nvrtc import CompileError, Kernel
-from omnitts_cli.kernels.cuda.rows import MANY, RowLayers, RowPredictor
+from omnitts_cli.kernels.cuda.rows import RowLayers, RowPredictor
 from omnitts_cli.kernels.ops import PredictorParts
 
 SOURCE = Path(__file__).with_name("predictor.cu")
-LAYERS, HIDDEN = 5, 1024
-GROUPS, CODES = 16, 2048
+GROUPS = 16
 SIZES = (1, 8, 16)
 """Batch sizes of the compiled variants. A batch is padded to the next size."""
 
@@ -67,7 +66,9 @@ class PersistentPredictor:
     `exact`: any number of rows, each with the same bits as alone.
     """
 
-    def __init__(self, parts: PredictorParts, defines: Mapping[str, int], exact: bool = False) -> None:
+    def __init__(
+        self, parts: PredictorParts, defines: Mapping[str, int], exact: bool = False, most_rows: int = SIZES[-1]
+    ) -> None:
         self._lines, layout = Lines.of(parts.layers, exact), Layout(parts.norm.device)
         self._heads = torch.stack([layout.head(head) for head in parts.heads])
         self._variants = {rows: _Variant.of(rows, parts.norm.device, exact, defines) for rows in SIZES}
@@ -76,7 +77,7 @@ class PersistentPredictor:
         self._tables = parts.tables
         self._overflow = Overflow()
         self.check = self._overflow.check
-        self.most_rows = MANY if exact else SIZES[-1]
+        self.most_rows = most_rows
         self._many: RowPredictor | None = None
         if exact:
             layers = RowLayers(self._lines.layers, self._norms, self._overflow.address, predictor=True, fine=True)
@@ -125,26 +126,15 @@ class PersistentPredictor:
         return codes
 
 
-def _suits(parts: PredictorParts) -> bool:
-    """Whether the kernel was written for these shapes."""
-    return (
-        len(parts.layers) == LAYERS
-        and suits(parts.layers, 1, parts.eps, parts.kv_heads)
-        and tuple(parts.heads.shape) == (GROUPS - 1, CODES, HIDDEN)
-        and tuple(parts.tables.shape) == (GROUPS - 2, CODES, HIDDEN)
-        and parts.norm.dtype == torch.bfloat16
-    )
-
-
 def fuse_predictor(
-    parts: PredictorParts, defines: Mapping[str, int] | None = None, exact: bool = False
+    parts: PredictorParts,
+    defines: Mapping[str, int] | None = None,
+    exact: bool = False,
+    most_rows: int = SIZES[-1],
 ) -> PersistentPredictor | None:
-    """The kernel for these weights, or None if it cannot be used. `defines`: macros, for tests."""
-    device = parts.norm.device
-    if device.type != "cuda" or torch.cuda.get_device_capability(device) != CAPABILITY or not _suits(parts):
-        return None
+    """The kernel for these weights, or None if it cannot be compiled or does not fit. `defines`: macros, for tests."""
     try:
-        with torch.cuda.device(device):
-            return PersistentPredictor(parts, defines or {}, exact)
+        with torch.cuda.device(parts.norm.device):
+            return PersistentPredictor(parts, defines or {}, exact, most_rows)
     except (CompileError, torch.cuda.OutOfMemoryError):  # the reordered weights are a second copy
         return None

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable
 from ctypes import c_int, c_uint32, c_uint64, c_void_p
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from omnitts_cli.kernels.cuda import CAPABILITY, attend
 from omnitts_cli.kernels.cuda.nvrtc import CompileError, Kernel
-from omnitts_cli.kernels.ops import Normed, Ops
+from omnitts_cli.kernels.tiles import ADDED, GATED, LINEAR
 
 SOURCE = Path(__file__).with_name("prefetched.cu")
-LINEAR, GATED, ADDED = range(3)
-LEAST, SIZES = 17, (32, 64, 128)
-"""The least number of rows for these kernels, and the possible heights of a program's tile."""
+SIZES = (32, 64, 128)
+"""Possible heights of a program's tile."""
 BOX = 64
 """Inputs per box (one TMA copy)."""
 MOST_SHARED = 227 * 1024
@@ -119,16 +115,16 @@ def rows_of(count: int) -> int:
     return next((size for size in SIZES if size >= count), SIZES[-1])
 
 
-def tile_of(kind: int, x: Tensor, weight: Tensor) -> Tile | None:
-    """The tile for these operands, or None if these kernels do not apply."""
-    outputs, inputs = weight.shape[0] // (2 if kind == GATED else 1), weight.shape[1]
-    count = x.numel() // inputs
-    level = next((most for most in TILES if most >= count), 0)
-    tile = TILES[level].get((kind, outputs, inputs)) if level and count >= LEAST else None
-    if tile is None or x.dtype != torch.bfloat16 or weight.dtype != x.dtype:
-        return None
-    aligned = x.is_contiguous() and weight.is_contiguous() and (x.data_ptr() | weight.data_ptr()) % 16 == 0
-    return tile if aligned and _kernel(kind, tile, inputs, rows_of(count)) is not None else None
+def tile_of(kind: int, rows: int, outputs: int, inputs: int) -> Tile | None:
+    """The tile for a product, or None if these kernels do not apply. `outputs`: gates and ups both count."""
+    level = next((most for most in TILES if most >= rows), 0)
+    return TILES[level].get((kind, outputs // (2 if kind == GATED else 1), inputs)) if level else None
+
+
+def compiled(kind: int, rows: int, outputs: int, inputs: int) -> bool:
+    """Whether the kernel of such a product has been compiled, or can be."""
+    tile = tile_of(kind, rows, outputs, inputs)
+    return tile is not None and _kernel(kind, tile, inputs, rows_of(rows)) is not None
 
 
 def _run(kind: int, x: Tensor, weight: Tensor, out: Tensor, tile: Tile) -> Tensor:
@@ -136,7 +132,7 @@ def _run(kind: int, x: Tensor, weight: Tensor, out: Tensor, tile: Tile) -> Tenso
     count, outputs = x.numel() // inputs, weight.shape[0] // (2 if kind == GATED else 1)
     rows = rows_of(count)
     heights, kernel = -(-count // rows), _kernel(kind, tile, inputs, rows)
-    assert kernel is not None, "tile_of has made it"
+    assert kernel is not None, "`compiled` has made it"
     box = tile.outputs // tile.cluster // 2 if kind == GATED else tile.outputs
     given = _Product(
         tensor_map(x.data_ptr(), count, inputs, rows),
@@ -150,53 +146,27 @@ def _run(kind: int, x: Tensor, weight: Tensor, out: Tensor, tile: Tile) -> Tenso
     return out
 
 
-def linear(x: Tensor, weight: Tensor, tile: Tile) -> Tensor:
-    """x [..., inputs], weight [outputs, inputs] -> [..., outputs]."""
+def _of(kind: int, x: Tensor, weight: Tensor, tile: Tile | None) -> Tile:
+    tile = tile or tile_of(kind, x.numel() // x.shape[-1], *weight.shape)
+    assert tile is not None
+    return tile
+
+
+def linear(x: Tensor, weight: Tensor, tile: Tile | None = None) -> Tensor:
+    """x [..., inputs], weight [outputs, inputs] -> [..., outputs]. `tile`: instead of that in TILES."""
+    tile = _of(LINEAR, x, weight, tile)
     return _run(LINEAR, x, weight, x.new_empty(*x.shape[:-1], weight.shape[0]), tile)
 
 
-def gated(x: Tensor, gate_up: Tensor, tile: Tile) -> Tensor:
+def gated(x: Tensor, gate_up: Tensor, tile: Tile | None = None) -> Tensor:
     """silu(x gate) * (x up): [..., outputs / 2]."""
+    tile = _of(GATED, x, gate_up, tile)
     return _run(GATED, x, gate_up, x.new_empty(*x.shape[:-1], gate_up.shape[0] // 2), tile)
 
 
-def parted(x: Tensor, weight: Tensor, tile: Tile) -> Tensor:
+def parted(x: Tensor, weight: Tensor, tile: Tile | None = None) -> Tensor:
     """The parts of a product [parts, rows, outputs] float32."""
+    tile = _of(ADDED, x, weight, tile)
     count = x.numel() // x.shape[-1]
     out = torch.empty((tile.split // tile.cluster, count, weight.shape[0]), dtype=torch.float32, device=x.device)
     return _run(ADDED, x, weight, out, tile)
-
-
-def with_prefetched(ops: Ops, add_norm: Callable[[Tensor, Tensor, Tensor, float], Normed]) -> Ops:
-    """The same operations, with these kernels where they apply. `add_norm`: parts [parts, count, H], residual [..., H],
-    norm [H], eps -> their sum, with that norm.
-    """
-    if torch.cuda.get_device_capability() != CAPABILITY:
-        return ops
-
-    def norm_linear(x: Normed, weight: Tensor) -> Tensor:
-        tile = tile_of(LINEAR, x.rows, weight)
-        return ops.norm_linear(x, weight) if tile is None else linear(ops.norm(x), weight, tile)
-
-    def norm_swiglu(x: Normed, gate_up: Tensor) -> Tensor:
-        tile = tile_of(GATED, x.rows, gate_up)
-        return ops.norm_swiglu(x, gate_up) if tile is None else gated(ops.norm(x), gate_up, tile)
-
-    def linear_add(x: Tensor, weight: Tensor, residual: Tensor, weights: Tensor, eps: float) -> Normed:
-        x, residual = x.contiguous(), residual.contiguous()
-        tile = tile_of(ADDED, x, weight)
-        if tile is None:
-            return ops.linear_add(x, weight, residual, weights, eps)
-        return add_norm(parted(x, weight, tile), residual, weights, eps)
-
-    def attend_cached(
-        qkv: Tensor, q_weight: Tensor, k_weight: Tensor, eps: float, cos: Tensor, sin: Tensor,
-        keys: Tensor, values: Tensor, slots: Tensor, positions: Tensor, width: int,
-    ) -> Tensor:  # fmt: skip
-        given = qkv, q_weight, k_weight, eps, cos, sin, keys, values, slots, positions
-        if attend.suits(qkv, keys, positions):
-            return attend.attend(*given)
-        return ops.attend_cached(*given, width)
-
-    products = {"norm_linear": norm_linear, "norm_swiglu": norm_swiglu, "linear_add": linear_add}
-    return replace(ops, **products, attend_cached=attend_cached)

@@ -11,17 +11,15 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from omnitts_cli.kernels.cuda import CAPABILITY, THREADS, Overflow
-from omnitts_cli.kernels.cuda.layout import PROGRAMS, Lines, norms, suits
+from omnitts_cli.kernels.cuda import THREADS, Overflow
+from omnitts_cli.kernels.cuda.layout import PROGRAMS, Lines, norms
 from omnitts_cli.kernels.cuda.nvrtc import CompileError, Kernel
 from omnitts_cli.kernels.cuda.rows import MANY, RowLayers, RowTalker
 from omnitts_cli.kernels.ops import LayerWeights
 
 SOURCE = Path(__file__).with_name("talker.cu")
 MOST_ROWS = 8
-LAYERED_ROWS = 16
-"""Rows up to which the kernels of `rows.py` are faster than Triton's: 1,236 against 1,309 us at 16, 1,467 against 1,369
-at 32 (1.7B, H200)."""
+"""Of the one kernel."""
 
 
 class _Step(ctypes.Structure):
@@ -67,17 +65,22 @@ class _Variant:
 class PersistentTalker:
     """All layers and the final norm for one position of each row. See `FusedStep` in `kernels/ops.py`.
 
-    `exact`: any number of rows, each with the same bits as alone.
+    `exact`: each row has the same bits as alone.
     """
 
     def __init__(
-        self, layers: Sequence[LayerWeights], norm: Tensor, defines: Mapping[str, int], exact: bool = False
+        self,
+        layers: Sequence[LayerWeights],
+        norm: Tensor,
+        defines: Mapping[str, int],
+        exact: bool = False,
+        most_rows: int = MANY,
     ) -> None:
         self._variants = {alone: _Variant.of(norm, alone, exact, defines) for alone in (True, False)}
         self._lines, self._norms, self._layers = Lines.of(layers, exact), norms(layers, norm), len(layers)
         self._overflow = Overflow()
         self.check = self._overflow.check
-        self.most_rows, self._exact = MANY if exact else LAYERED_ROWS, exact
+        self.most_rows, self._exact = most_rows, exact
         rows = RowLayers(self._lines.layers, self._norms, self._overflow.address, predictor=False, fine=exact)
         self._many = RowTalker(rows)
 
@@ -126,15 +129,11 @@ def fuse_step(
     eps: float,
     defines: Mapping[str, int] | None = None,
     exact: bool = False,
+    most_rows: int = MANY,
 ) -> PersistentTalker | None:
-    """The kernel for these weights, or None if it cannot be used. `defines`: macros, for tests."""
-    device, blocks = norm.device, norm.shape[0] // 1024
-    if device.type != "cuda" or torch.cuda.get_device_capability(device) != CAPABILITY:
-        return None
-    if blocks not in (1, 2) or not suits(layers, blocks, eps, kv_heads):
-        return None
+    """The kernel for these weights, or None if it cannot be compiled or does not fit. `defines`: macros, for tests."""
     try:
-        with torch.cuda.device(device):
-            return PersistentTalker(layers, norm, defines or {}, exact)
+        with torch.cuda.device(norm.device):
+            return PersistentTalker(layers, norm, defines or {}, exact, most_rows)
     except (CompileError, torch.cuda.OutOfMemoryError):  # the reordered weights are a second copy
         return None

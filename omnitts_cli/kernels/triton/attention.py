@@ -11,8 +11,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.triton.overlap import announce, overlaps, wait
+
+TILE = 16
+"""Query heads, of one or several rows, that are multiplied together."""
 
 
 @triton.jit
@@ -239,36 +241,46 @@ def _frame_tile(batch: int, capacity: int) -> tuple[int, int, int]:
     return 16, 1, 4 if batch <= 64 else 3 if batch <= 128 else 2
 
 
-def attend_cached(
+# ---- both as `AttendCached` in `kernels/ops.py`; `width` is not used: each program reads its length from `positions`
+
+
+def attend_few(
     qkv: Tensor, q_weight: Tensor, k_weight: Tensor, eps: float, cos: Tensor, sin: Tensor,
     keys: Tensor, values: Tensor, slots: Tensor, positions: Tensor, width: int,
 ) -> Tensor:  # fmt: skip
-    """`width` is not used: each program reads its length from `positions`."""
+    """One or two positions of each request, with up to 16 query heads of a kv head."""
     kv_heads, capacity, depth = keys.shape[1:]
-    if depth & (depth - 1) or depth < 16:
-        return plain.attend_cached(qkv, q_weight, k_weight, eps, cos, sin, keys, values, slots, positions, width)
+    batch, rows = positions.shape
+    heads = qkv.shape[-1] // depth - 2 * kv_heads
+    out = torch.empty((batch, rows, heads * depth), dtype=qkv.dtype, device=qkv.device)
+    block, warps, stages = _frame_tile(batch, capacity)
+    (_frame if rows == 1 else _pair)[(batch, kv_heads)](
+        qkv.contiguous(), q_weight, k_weight, cos, sin, keys, values, slots, positions.contiguous(), out, capacity,
+        kv_heads, heads // kv_heads, depth, eps, TILE, block, overlaps(),
+        num_warps=warps, num_stages=stages, launch_pdl=overlaps(),
+    )  # fmt: skip
+    return out
+
+
+def attend_prompt(
+    qkv: Tensor, q_weight: Tensor, k_weight: Tensor, eps: float, cos: Tensor, sin: Tensor,
+    keys: Tensor, values: Tensor, slots: Tensor, positions: Tensor, width: int,
+) -> Tensor:  # fmt: skip
+    """Any number of positions."""
+    kv_heads, capacity, depth = keys.shape[1:]
     batch, rows = positions.shape
     heads = qkv.shape[-1] // depth - 2 * kv_heads
     shared = heads // kv_heads
     out = torch.empty((batch, rows, heads * depth), dtype=qkv.dtype, device=qkv.device)
     qkv, positions = qkv.contiguous(), positions.contiguous()
-    tile = 16
-    if rows <= 2 and rows * shared <= tile:
-        block, warps, stages = _frame_tile(batch, capacity)
-        (_frame if rows == 1 else _pair)[(batch, kv_heads)](
-            qkv, q_weight, k_weight, cos, sin, keys, values, slots, positions, out, capacity,
-            kv_heads, shared, depth, eps, tile, block, overlaps(),
-            num_warps=warps, num_stages=stages, launch_pdl=overlaps(),
-        )  # fmt: skip
-        return out
     queries = torch.empty_like(out)
     group = min(kv_heads & -kv_heads, heads & -heads, 8)
     _write[(batch * rows, (heads + 2 * kv_heads) // group)](
         qkv, q_weight, k_weight, cos, sin, keys, values, slots, positions, queries, rows, capacity,
         kv_heads, heads, depth, eps, group, overlaps(), num_warps=4 if group == 8 else 1, launch_pdl=overlaps(),
     )  # fmt: skip
-    _attend[(batch, kv_heads, triton.cdiv(rows * shared, tile))](
+    _attend[(batch, kv_heads, triton.cdiv(rows * shared, TILE))](
         queries, keys, values, slots, positions, out, rows, capacity,
-        kv_heads, shared, depth, tile, 32, overlaps(), num_warps=4, launch_pdl=overlaps(),
+        kv_heads, shared, depth, TILE, 32, overlaps(), num_warps=4, launch_pdl=overlaps(),
     )  # fmt: skip
     return out

@@ -1,12 +1,9 @@
-"""The streaming codec's operations on CUDA."""
-
-from dataclasses import replace
-from functools import partial
+"""The streaming codec's operations on CUDA, apart from those that kernels/choose.py chooses for each call."""
 
 import torch
 
 from omnitts_cli.kernels.ops import CodecOps
-from omnitts_cli.kernels.triton.codec_products import close, product, residual_unit
+from omnitts_cli.kernels.triton.codec_products import product, residual_unit
 from omnitts_cli.kernels.triton.codec_ready import warm_up
 from omnitts_cli.kernels.triton.codec_rest import (
     attend,
@@ -18,12 +15,12 @@ from omnitts_cli.kernels.triton.codec_rest import (
     zero_start,
 )
 
-ORDERED = CodecOps(
+OPS = CodecOps(
     # float16 has 10 mantissa bits, like TF32, and is twice as fast
     operand=torch.float16,
     embed_codes=embed_codes,
-    product=partial(product, ordered=True),
-    residual_unit=partial(residual_unit, ordered=True),
+    product=product,
+    residual_unit=residual_unit,
     attend=attend,
     depthwise_norm=depthwise_norm,
     output_conv=output_conv,
@@ -31,6 +28,4 @@ ORDERED = CodecOps(
     load_history=load_history,
     store_history=store_history,
     warm_up=warm_up,
-    close=partial(close, ordered=True),
 )
-OPS = replace(ORDERED, product=product, residual_unit=residual_unit, close=close, ordered=ORDERED)

@@ -7,17 +7,17 @@ residual, snake and gate are applied to the sum in registers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from omnitts_cli.kernels import plain_codec
+from omnitts_cli.kernels import tiles
 from omnitts_cli.kernels.cuda import codec_last, codec_tiles
 from omnitts_cli.kernels.ops import Product, Unit
-from omnitts_cli.kernels.triton import codec_wide
+from omnitts_cli.kernels.tiles import codec_plan, halves_of
 from omnitts_cli.kernels.triton.codec_math import operand, snake, transposed
 from omnitts_cli.kernels.triton.codec_ready import only_compiling, run
 from omnitts_cli.kernels.triton.shared_memory import stages_in
@@ -26,26 +26,6 @@ ACTIVATIONS = {"": 0, "snake": 1, "gelu": 2, "swiglu": 3}
 SNAKE = tl.constexpr(1)
 GELU = tl.constexpr(2)
 SWIGLU = tl.constexpr(3)
-
-TILES = ((64, 128, 64, 4, 4), (64, 64, 64, 4, 4), (32, 32, 128, 4, 4), (16, 64, 128, 4, 4))
-"""Tiles, large ones first: columns, outputs, inputs per iteration, warps, stages. All numbers here were measured on one
-H200 of 132 multiprocessors, see benchmarks/LOG.md."""
-NORMED_TILES = TILES[-2:]
-"""The same for products with a norm before or a gate after them."""
-LARGE_NORMED = (64, 64, 64, 4, 3)
-"""The same for such products of many columns."""
-ORDERED_TILES = ((64, 128, 64, 4, 4), (64, 64, 64, 4, 4), (64, 32, 64, 4, 6), (64, 16, 128, 4, 6))
-"""Tiles that add in one order. All have at least 64 columns and so use `wgmma`, whose sums may differ from those of
-`mma`. The inner sum is never split, so the numbers of outputs and of inputs per iteration do not matter."""
-ENOUGH = 110
-"""The number of programs that fill the card."""
-PROGRAMS = 132
-"""The most programs among which the inner sum of a product of few tiles is split ..."""
-LEAST_TURNS = 2
-"""... if each has at least this many iterations."""
-UNIT_TILES = {64: (64, 32, 4, 4), 128: (64, 64, 4, 3)}
-"""Tiles of a whole residual unit, by the larger part of its channels: columns, inputs per iteration, warps, stages."""
-UNIT_ENOUGH = 220
 
 
 @triton.jit(do_not_specialize=["count", "columns", "share", "parts"])
@@ -193,67 +173,25 @@ def precision(kind: torch.dtype) -> str:
     return "tf32" if kind == torch.float32 and torch.get_float32_matmul_precision() != "highest" else "ieee"
 
 
-Tile = tuple[int, int, int, int, int]
-
-
-def fitting_tile(tiles: tuple[Tile, ...], count: int, outputs: int, width: int) -> Tile:
-    """The largest tile that is not mostly padding and yields enough programs to fill the card."""
-    for tile in tiles[:-1]:
-        lines, sides = triton.cdiv(count, tile[0]), triton.cdiv(outputs, tile[1])
-        full = tile[0] < 2 * count and 4 * sides * tile[1] <= 5 * outputs
-        if full and lines * sides * max(1, width // tile[2] // 8) >= ENOUGH:
-            return tile
-    return tiles[-1]
-
-
-def ordered_tile(count: int, outputs: int) -> Tile:
-    """The largest tile of one order that yields enough programs."""
-    for tile in ORDERED_TILES[:-1]:
-        sides = triton.cdiv(outputs, tile[1])
-        if 4 * sides * tile[1] <= 5 * outputs and triton.cdiv(count, tile[0]) * sides >= ENOUGH:
-            return tile
-    return ORDERED_TILES[-1]
-
-
-def block_of(inputs: int, most: int) -> int:
-    """The largest power of two that divides `inputs`, at most `most`."""
-    return min(inputs & -inputs, most)
+# ---- each as in `CodecOps`; kernels/choose.py says when which one runs. `ordered`: every sum is added in one order,
+# however many streams and columns `x` has
 
 
 def product(
-    x: Tensor,
-    layer: Product,
-    residual: Tensor | None = None,
-    before: Tensor | None = None,
-    out: Tensor | None = None,
+    x: Tensor, layer: Product, residual: Tensor | None = None, before: Tensor | None = None, out: Tensor | None = None,
     ordered: bool = False,
-) -> None:
-    """`ordered`: every sum is added in one order, however many streams and columns `x` has."""
+) -> None:  # fmt: skip
     rows, length, inputs = x.shape
     columns = length - (layer.taps - 1) * layer.dilation
     gated, normed, kind = layer.activation == "swiglu", layer.eps is not None, layer.weight.dtype
     outputs, width = layer.weight.shape[0] // (2 if gated else 1), layer.weight.shape[1]
-    count = rows * columns
-    special = normed or gated
-    if codec_tiles.product(x, layer, residual, before, out, only_compiling(), ordered):
-        return None
-    if ordered:
-        block_m, block_n, block_k, warps, stages = NORMED_TILES[0] if special else ordered_tile(count, outputs)
-    else:
-        tiles = (LARGE_NORMED, *NORMED_TILES) if special else TILES
-        block_m, block_n, block_k, warps, stages = fitting_tile(tiles, count, outputs, width)
-    block_k = block_of(inputs, block_k if kind.itemsize == 2 else block_k // 2)
-    if block_k < 16:
-        return plain_codec.product(x, layer, residual, before, out)
+    count, halves = rows * columns, kind.itemsize == 2
+    plan = codec_plan(count, outputs, inputs, width, normed or gated, ordered, layer.counts is not None, halves)
+    assert plan is not None
+    (block_m, block_n, block_k, warps, stages), share, parts = plan
     stages = stages_in((block_m + block_n * (2 if gated else 1)) * block_k * kind.itemsize, stages)
     grid = (triton.cdiv(outputs, block_n), triton.cdiv(count, block_m))
-    tiles, turns, share, parts, sums = grid[0] * grid[1], width // block_k, 0, 1, None
-    if tiles < ENOUGH and not special and not ordered and layer.counts is not None:
-        share = triton.cdiv(turns, max(1, min(PROGRAMS // tiles, turns // LEAST_TURNS)))
-        parts = triton.cdiv(turns, share)
-        sums = torch.empty(parts * tiles * block_m * block_n, device=x.device) if parts > 1 else None
-    if block_m == 64 and parts == 1 and not normed and codec_wide.product(x, layer, residual, before, out):
-        return
+    sums = torch.empty(parts * grid[0] * grid[1] * block_m * block_n, device=x.device) if parts > 1 else None
 
     def stride(tensor: Tensor | None) -> int:
         return 0 if tensor is None else tensor.stride(0)
@@ -269,25 +207,22 @@ def product(
     )  # fmt: skip
 
 
+def kept_product(
+    x: Tensor, layer: Product, residual: Tensor | None = None, before: Tensor | None = None, out: Tensor | None = None,
+    ordered: bool = False,
+) -> None:  # fmt: skip
+    """The kernels of `codec_tiles`."""
+    codec_tiles.product(x, layer, residual, before, out, only_compiling())
+
+
 def residual_unit(
     x: Tensor, conv: Product, point: Product, residual: Tensor, keep: bool, out: Tensor, ordered: bool = False
 ) -> None:
-    """`ordered` as in `product`. The kernel for a whole unit adds in the same order as two products."""
+    """A whole unit in one kernel, which adds in the same order as two products."""
     rows, columns, inputs = residual.shape
     count, kind = rows * columns, conv.weight.dtype
-    if codec_tiles.residual_unit(x, conv, point, residual, keep, out, only_compiling(), ordered):
-        return
-    large = 1 << inputs.bit_length() - 1
-    small = inputs - large
-    tile = UNIT_TILES.get(large) if kind.itemsize == 2 and small == large // 2 else None
-    if tile is None or triton.cdiv(count, tile[0]) < UNIT_ENOUGH:
-        between = torch.empty(residual.shape, dtype=kind, device=x.device)
-        product(x, conv, out=between, ordered=ordered)
-        kept = residual if keep else None
-        return product(between, point, residual=residual, before=kept, out=out, ordered=ordered)
-    if codec_wide.residual_unit(x, conv, point, residual, keep, out):
-        return
-    block_m, block_k, warps, stages = tile
+    large, small = halves_of(inputs)
+    block_m, block_k, warps, stages = tiles.UNIT_TILES[large]
     stages = stages_in((block_m + inputs) * block_k * kind.itemsize, stages)
     run(
         _unit, (triton.cdiv(count, block_m),),
@@ -298,24 +233,33 @@ def residual_unit(
     )  # fmt: skip
 
 
-def close(
-    x: Tensor,
-    rise: Product,
-    tracks: Sequence[Tensor],
-    units: Sequence[Unit],
-    weight: Tensor,
-    bias: Tensor,
-    sound: Tensor,
+def kept_unit(
+    x: Tensor, conv: Product, point: Product, residual: Tensor, keep: bool, out: Tensor, ordered: bool = False
+) -> None:
+    """The kernels of `codec_tiles`."""
+    codec_tiles.residual_unit(x, conv, point, residual, keep, out, only_compiling())
+
+
+def two_products(
+    product: Callable[..., None], x: Tensor, conv: Product, point: Product, residual: Tensor, keep: bool, out: Tensor,
     ordered: bool = False,
-) -> bool:
-    """`ordered` as in `product`."""
-    kernels = codec_last.kernels_for(tracks, rise, units, weight, sound, ordered)
-    if kernels is None:
-        return False
+) -> None:  # fmt: skip
+    between = torch.empty(residual.shape, dtype=conv.weight.dtype, device=x.device)
+    product(x, conv, None, None, between)
+    product(between, point, residual, residual if keep else None, out)
+
+
+def close(
+    product: Callable[..., None], x: Tensor, rise: Product, tracks: Sequence[Tensor], units: Sequence[Unit],
+    weight: Tensor, bias: Tensor, sound: Tensor, ordered: bool = False,
+) -> bool:  # fmt: skip
+    """The kernels of `codec_last`."""
     rows, columns = sound.shape
     residual = torch.empty(rows, columns, weight.shape[1], dtype=x.dtype, device=x.device)
-    product(x, rise, before=residual.view(rows, x.shape[1] - rise.taps + 1, -1), ordered=ordered)
+    product(x, rise, None, residual.view(rows, x.shape[1] - rise.taps + 1, -1))
     parts = codec_last.prepared(rise, units, weight)
+    kernels = codec_last.compiled(sound.get_device())
+    assert kernels is not None
     if not only_compiling():
         programs = codec_tiles.processors(sound.get_device())
         codec_last.launch(kernels, programs, tracks, parts, residual, weight, bias, sound)

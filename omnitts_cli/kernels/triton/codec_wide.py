@@ -7,33 +7,18 @@ stream. Sums are added in the order of codec_products, so they have the same bit
 
 from __future__ import annotations
 
-import functools
-
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from omnitts_cli.kernels import tiles
 from omnitts_cli.kernels.ops import Product
+from omnitts_cli.kernels.tiles import halves_of, wide_tile
 from omnitts_cli.kernels.triton.codec_math import operand, snake, transposed
 from omnitts_cli.kernels.triton.codec_ready import run
 from omnitts_cli.kernels.triton.shared_memory import stages_in
 
-HOPPER = 90
-TILES = ((128, 128, 64, 8, 4), (64, 128, 64, 4, 4))
-"""Tiles: columns, outputs, inputs per iteration, warps, stages. The second is for calls whose columns the first does
-not divide. Measured at 16 frames of 32 streams, see benchmarks/LOG.md."""
-LARGE_TILES = ((128, 256, 64, 8, 4), (256, 128, 64, 8, 4))
-"""The same for calls of many columns; they fetch a quarter less."""
-UNIT_TILES = {64: (128, 32, 4, 4), 128: (64, 64, 4, 3)}
-"""Tiles of a whole residual unit, by the larger part of its channels: columns, inputs per iteration, warps, stages."""
-ENOUGH = 264
-"""The least number of programs for these kernels: two per multiprocessor ..."""
-ENOUGH_SMALL = 132
-"""... or one per multiprocessor, with the second tile."""
-ENOUGH_LARGE = 660
-"""The least number of programs for the large tiles: five per multiprocessor."""
 ACTIVATIONS = {"": 0, "snake": 1, "gelu": 2}
 SNAKE = tl.constexpr(1)
 GELU = tl.constexpr(2)
@@ -127,55 +112,25 @@ def _unit(
     _ended(y, large, small, point_bias, next_scale, next_inverse, residual, out, place, keeps, kind)
 
 
-@functools.cache
-def possible() -> bool:
-    """Whether this card has the copy engine that these kernels need."""
-    if triton.knobs.runtime.interpret:
-        return True
-    arch = triton.runtime.driver.active.get_current_target().arch
-    return isinstance(arch, int) and arch == HOPPER
-
-
-def _fetched(x: Tensor, weight: Tensor) -> bool:
-    """Whether the copy engine can fetch these operands."""
-    halves = x.dtype == weight.dtype == torch.float16
-    return halves and x.is_contiguous() and (x.data_ptr() | weight.data_ptr()) % 16 == 0 and possible()
-
-
 def _lined(x: Tensor, block: list[int]) -> TensorDescriptor:
     """x [B, length, inputs] as rows, all columns of all streams one after the other."""
     flat = x.flatten(0, 1)
     return TensorDescriptor(flat, list(flat.shape), list(flat.stride()), block)
 
 
-def _tile(rows: int, columns: int, inputs: int, outputs: int, adds: bool) -> tuple[int, int, int, int, int] | None:
-    """The tile for a product of `columns` columns in each of `rows` streams; None if there is none. `adds`: a residual
-    is added; for such products the large tiles have not been measured in an engine."""
-
-    def programs(tile: tuple[int, int, int, int, int]) -> int:
-        suits = not (columns % tile[0] or outputs % tile[1] or inputs % tile[2])
-        return rows * columns // tile[0] * (outputs // tile[1]) if suits else 0
-
-    for tile in () if adds else LARGE_TILES:
-        if programs(tile) >= ENOUGH_LARGE:
-            return tile
-    for tile, enough in zip(TILES, (ENOUGH, ENOUGH_SMALL), strict=True):
-        if found := programs(tile):
-            return tile if found >= enough else None
-    return None
+# ---- both as in `CodecOps`; kernels/choose.py says when they run. Sums have one order in any case
 
 
-def product(x: Tensor, layer: Product, residual: Tensor | None, before: Tensor | None, out: Tensor | None) -> bool:
-    """As in `CodecOps`; False if these kernels do not suit."""
+def product(
+    x: Tensor, layer: Product, residual: Tensor | None = None, before: Tensor | None = None, out: Tensor | None = None,
+    ordered: bool = False,
+) -> None:  # fmt: skip
     rows, length, inputs = x.shape
     columns, outputs = length - (layer.taps - 1) * layer.dilation, layer.weight.shape[0]
-    if layer.bias is None or layer.activation not in ACTIVATIONS or not _fetched(x, layer.weight):
-        return False
     if layer.taps == 1 and all(one is None or one.is_contiguous() for one in (residual, before, out)):
         rows, length, columns = 1, rows * length, rows * columns  # streams as one
-    tile = _tile(rows, columns, inputs, outputs, residual is not None)
-    if tile is None:
-        return False
+    tile = wide_tile(rows, columns, inputs, outputs, residual is not None)
+    assert tile is not None
     block_m, block_n, block_k, warps, stages = tile
     stages = stages_in((block_m + block_n) * block_k * 2, stages)
 
@@ -190,19 +145,14 @@ def product(x: Tensor, layer: Product, residual: Tensor | None, before: Tensor |
         layer.taps, inputs // block_k, ACTIVATIONS[layer.activation], residual is not None, before is not None,
         out is not None, block_m, block_n, block_k, num_warps=warps, num_stages=stages,
     )  # fmt: skip
-    return True
 
 
-def residual_unit(x: Tensor, conv: Product, point: Product, residual: Tensor, keep: bool, out: Tensor) -> bool:
-    """As in `CodecOps`; False if this kernel does not suit."""
+def residual_unit(
+    x: Tensor, conv: Product, point: Product, residual: Tensor, keep: bool, out: Tensor, ordered: bool = False
+) -> None:
     rows, columns, inputs = residual.shape
-    large = 1 << inputs.bit_length() - 1
-    small = inputs - large
-    if large not in UNIT_TILES or small != large // 2:
-        return False
-    block_m, block_k, warps, stages = UNIT_TILES[large]
-    if columns % block_m or rows * columns // block_m < ENOUGH or not _fetched(x, conv.weight):
-        return False
+    large, small = halves_of(inputs)
+    block_m, block_k, warps, stages = tiles.WIDE_UNIT_TILES[large]
     stages = stages_in((block_m + inputs) * block_k * 2, stages)
     run(
         _unit, (rows * columns // block_m,),
@@ -213,4 +163,3 @@ def residual_unit(x: Tensor, conv: Product, point: Product, residual: Tensor, ke
         conv.taps, inputs // block_k, keep, block_m, block_k, large, small,
         num_warps=warps, num_stages=stages,
     )  # fmt: skip
-    return True

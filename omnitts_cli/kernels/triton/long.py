@@ -15,17 +15,13 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.bias import causal_lower_right
 
 from omnitts_cli.kernels.ops import ExpertBlock
-from omnitts_cli.kernels.triton import attention, grouped, mixture
+from omnitts_cli.kernels.triton import grouped, mixture
 from omnitts_cli.kernels.triton.attention import _heads, _normed_rotated, _write
 from omnitts_cli.kernels.triton.overlap import announce, overlaps, wait
 
 PROGRAMS = 256
 """The number of programs for a step's attention, over all requests and heads."""
 MOST_SPLITS = 32
-PROMPT = 64
-"""Rows of one prompt from which the library's flash attention is used."""
-GROUPED = 384
-"""Rows from which each expert's product is one of the library's grouped products."""
 BACKENDS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 """Without cuDNN, which builds a plan for every new length."""
 
@@ -116,36 +112,29 @@ def splits_of(batch: int, kv_heads: int) -> int:
     return min(MOST_SPLITS, 1 << max(PROGRAMS // (batch * kv_heads), 1).bit_length() - 1)
 
 
-def attend_cached(
+def attend_split(
     qkv: Tensor, q_weight: Tensor, k_weight: Tensor, eps: float, cos: Tensor, sin: Tensor,
     keys: Tensor, values: Tensor, slots: Tensor, positions: Tensor, width: int,
 ) -> Tensor:  # fmt: skip
-    """`width` is used for many rows of one prompt only; there it is the position after the last of them."""
+    """One position of each request. `width` is not used."""
     kv_heads, capacity, depth = keys.shape[1:]
-    batch, rows = positions.shape
-    heads = qkv.shape[-1] // depth - 2 * kv_heads
-    shared, tile = heads // kv_heads, 16
-    fits = depth & (depth - 1) == 0 and depth >= 16
-    if fits and rows == 1 and shared <= tile:
-        splits = splits_of(batch, kv_heads)
-        qkv, positions = qkv.contiguous(), positions.contiguous()
-        out = torch.empty((batch, 1, heads * depth), dtype=qkv.dtype, device=qkv.device)
-        mixed = torch.empty((splits, batch * heads, depth), device=qkv.device)
-        most, weight = torch.empty((2, splits, batch * heads), device=qkv.device)
-        _split[(batch, kv_heads, splits)](
-            qkv, q_weight, k_weight, cos, sin, keys, values, slots, positions, mixed, most, weight, capacity,
-            kv_heads, shared, depth, eps, splits, tile, 64, overlaps(), num_warps=4, launch_pdl=overlaps(),
-        )  # fmt: skip
-        _join[(batch * heads,)](
-            mixed, most, weight, out, batch * heads, depth, splits, overlaps(), num_warps=1, launch_pdl=overlaps()
-        )
-        return out
-    if fits and batch == 1 and rows >= PROMPT:
-        return _prompt(qkv, q_weight, k_weight, eps, cos, sin, keys, values, slots, positions, width)
-    return attention.attend_cached(qkv, q_weight, k_weight, eps, cos, sin, keys, values, slots, positions, width)
+    batch, heads = positions.shape[0], qkv.shape[-1] // depth - 2 * kv_heads
+    splits = splits_of(batch, kv_heads)
+    qkv, positions = qkv.contiguous(), positions.contiguous()
+    out = torch.empty((batch, 1, heads * depth), dtype=qkv.dtype, device=qkv.device)
+    mixed = torch.empty((splits, batch * heads, depth), device=qkv.device)
+    most, weight = torch.empty((2, splits, batch * heads), device=qkv.device)
+    _split[(batch, kv_heads, splits)](
+        qkv, q_weight, k_weight, cos, sin, keys, values, slots, positions, mixed, most, weight, capacity,
+        kv_heads, heads // kv_heads, depth, eps, splits, 16, 64, overlaps(), num_warps=4, launch_pdl=overlaps(),
+    )  # fmt: skip
+    _join[(batch * heads,)](
+        mixed, most, weight, out, batch * heads, depth, splits, overlaps(), num_warps=1, launch_pdl=overlaps()
+    )
+    return out
 
 
-def _prompt(
+def attend_long_prompt(
     qkv: Tensor, q_weight: Tensor, k_weight: Tensor, eps: float, cos: Tensor, sin: Tensor,
     keys: Tensor, values: Tensor, slots: Tensor, positions: Tensor, width: int,
 ) -> Tensor:  # fmt: skip
@@ -171,13 +160,20 @@ def _prompt(
     return out.transpose(1, 2).flatten(2)
 
 
-def experts(x: Tensor, norm: Tensor, eps: float, block: ExpertBlock) -> Tensor:
-    """The narrow kernels for steps and short prompts, the library's grouped products for long ones."""
-    if block.down.shape[0] != block.count:  # with shared experts
-        return mixture.experts(x, norm, eps, block)
-    if x.dtype == torch.bfloat16 and x.numel() // x.shape[-1] >= GROUPED:
-        return grouped.experts(x, norm, eps, block, scores)
-    return mixture.experts(x, norm, eps, block, route)
+# ---- each as `Ops.experts`; kernels/choose.py says when which one runs
+
+
+def grouped_experts(x: Tensor, norm: Tensor, eps: float, block: ExpertBlock) -> Tensor:
+    """The library's grouped products, for long prompts."""
+    return grouped.experts(x, norm, eps, block, scores)
+
+
+def few_experts(x: Tensor, norm: Tensor, eps: float, block: ExpertBlock) -> Tensor:
+    return mixture.few(x, norm, eps, block, route)
+
+
+def experts_together(x: Tensor, norm: Tensor, eps: float, block: ExpertBlock) -> Tensor:
+    return mixture.together(x, norm, eps, block, route)
 
 
 def route(x: Tensor, norm: Tensor, eps: float, block: ExpertBlock) -> mixture.Routed:

@@ -6,46 +6,17 @@ in the same way, see benchmarks/LOG.md. More rows are left to the library, which
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from omnitts_cli.kernels.ops import Normed
+from omnitts_cli.kernels.tiles import ADDED, GATED, LINEAR, Tile, many_rows_tile
 from omnitts_cli.kernels.triton.codec_ready import run
-from omnitts_cli.kernels.triton.codec_wide import possible
+from omnitts_cli.kernels.triton.norms import add_norm, norm
 from omnitts_cli.kernels.triton.overlap import announce, overlaps, wait
-
-LEAST, MOST = 65, 256
-"""Rows that these kernels take."""
-
-
-class Tile(NamedTuple):
-    """The part of a product that one program computes, and its launch options."""
-
-    rows: int
-    outputs: int
-    inputs: int  # per turn
-    warps: int
-    stages: int
-    parts: int = 1  # programs among which one inner sum is split
-
-
-Tiles = dict[tuple[int, int], Tile]
-"""Tiles of one kind of product, by the width of the stack and the largest number of rows."""
-LINEAR: Tiles = {
-    (1024, 128): Tile(64, 64, 128, 4, 4),
-    (2048, 128): Tile(64, 64, 128, 4, 4),
-}
-GATED: Tiles = {(2048, 128): Tile(128, 64, 64, 8, 4)}
-ADDED: Tiles = {
-    (1024, 128): Tile(64, 64, 128, 4, 4, parts=4),
-    (2048, 128): Tile(64, 64, 128, 4, 4, parts=2),
-    (1024, 256): Tile(64, 64, 128, 4, 4, parts=2),
-    (2048, 256): Tile(64, 64, 64, 4, 6, parts=2),
-}
 
 
 @triton.jit
@@ -74,20 +45,6 @@ def _product(
         total = (gate * tl.sigmoid(gate)).to(kind).to(tl.float32) * second.to(kind).to(tl.float32)
     place = (part * count + row).to(tl.int64)[:, None] * outputs + column[None, :]
     tl.store(out + place, total.to(kind), (row < count)[:, None])
-
-
-def tile_of(tiles: Tiles, width: int, x: Tensor, weight: Tensor) -> Tile | None:
-    """The tile for these operands, or None if these kernels do not apply."""
-    count = x.numel() // x.shape[-1]
-    if not tiles or not LEAST <= count <= MOST or not possible():
-        return None
-    most = min((rows for known, rows in tiles if known == width and rows >= count), default=0)
-    if not most:
-        return None
-    tile = tiles[width, most]
-    aligned = x.is_contiguous() and weight.is_contiguous() and (x.data_ptr() | weight.data_ptr()) % 16 == 0
-    whole = weight.shape[0] % (2 * tile.outputs) == 0 and weight.shape[1] % (tile.inputs * tile.parts) == 0
-    return tile if aligned and whole and x.dtype == weight.dtype == torch.bfloat16 else None
 
 
 def _run(x: Tensor, weight: Tensor, out: Tensor, outputs: int, tile: Tile) -> Tensor:
@@ -119,3 +76,27 @@ def parted(x: Tensor, weight: Tensor, tile: Tile) -> Tensor:
     count, outputs = x.numel() // x.shape[-1], weight.shape[0]
     out = torch.empty((tile.parts, count, outputs), dtype=torch.float32, device=x.device)
     return _run(x, weight, out, outputs, tile)
+
+
+def _tile(kind: int, x: Tensor, weight: Tensor) -> Tile:
+    tile = many_rows_tile(kind, x.numel() // x.shape[-1], *weight.shape)
+    assert tile is not None
+    return tile
+
+
+# ---- each as in `Ops`; kernels/choose.py says when they run
+
+
+def norm_linear(x: Normed, weight: Tensor) -> Tensor:
+    value = norm(x)
+    return linear(value, weight, _tile(LINEAR, value, weight))
+
+
+def norm_swiglu(x: Normed, gate_up: Tensor) -> Tensor:
+    value = norm(x)
+    return gated(value, gate_up, _tile(GATED, value, gate_up))
+
+
+def linear_add(x: Tensor, weight: Tensor, residual: Tensor, norm: Tensor, eps: float) -> Normed:
+    x = x.contiguous()
+    return add_norm(parted(x, weight, _tile(ADDED, x, weight)), residual.contiguous(), norm, eps)

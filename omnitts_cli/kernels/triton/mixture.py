@@ -18,12 +18,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import ExpertBlock
 from omnitts_cli.kernels.triton.overlap import announce, overlaps, wait
 
-FEW = 8
-"""Rows up to which each reads its own experts."""
 TILE = 16
 """Rows of one expert that are multiplied together."""
 ALONE = 64
@@ -282,27 +279,34 @@ def route(x: Tensor, norm: Tensor, eps: float, block: ExpertBlock) -> Routed:
     return inputs, gates, picks, marks
 
 
-def experts(
-    x: Tensor, norm: Tensor, eps: float, block: ExpertBlock, route: Callable[..., Routed] = route
-) -> Tensor:  # fmt: skip
+# ---- both as `Ops.experts`; kernels/choose.py says when which one runs
+
+
+def few(x: Tensor, norm: Tensor, eps: float, block: ExpertBlock, route: Callable[..., Routed] = route) -> Tensor:
+    """Each row reads its own experts."""
     every, hidden, inner = block.down.shape
-    if hidden % 32 or inner % 32:
-        return plain.experts(x, norm, eps, block)
-    rows, early = x.numel() // hidden, overlaps()
-    heads = block.chosen + every - block.count
+    rows, early, heads = x.numel() // hidden, overlaps(), block.chosen + every - block.count
     x, out = x.contiguous(), torch.empty_like(x)
-    inputs, gates, picks, marks = route(x, norm, eps, block)
+    inputs, gates, picks, _ = route(x, norm, eps, block)
     thought = torch.empty(rows, heads, inner, dtype=x.dtype, device=x.device)
-    if rows <= FEW:
-        _think[(inner // 2, heads, rows)](
-            inputs, block.gate_up, picks, thought, heads, inner, hidden, 2, _turn(hidden, 1024), early,
-            num_warps=4, launch_pdl=early,
-        )  # fmt: skip
-        _answer[(hidden // 2, rows)](
-            x, thought, block.down, gates, picks, out, heads, inner, hidden, 2, 1024, early,
-            num_warps=4, launch_pdl=early,
-        )  # fmt: skip
-        return out
+    _think[(inner // 2, heads, rows)](
+        inputs, block.gate_up, picks, thought, heads, inner, hidden, 2, _turn(hidden, 1024), early,
+        num_warps=4, launch_pdl=early,
+    )  # fmt: skip
+    _answer[(hidden // 2, rows)](
+        x, thought, block.down, gates, picks, out, heads, inner, hidden, 2, 1024, early,
+        num_warps=4, launch_pdl=early,
+    )  # fmt: skip
+    return out
+
+
+def together(x: Tensor, norm: Tensor, eps: float, block: ExpertBlock, route: Callable[..., Routed] = route) -> Tensor:
+    """Rows that chose the same expert are multiplied together."""
+    every, hidden, inner = block.down.shape
+    rows, early, heads = x.numel() // hidden, overlaps(), block.chosen + every - block.count
+    x, out = x.contiguous(), torch.empty_like(x)
+    inputs, gates, _, marks = route(x, norm, eps, block)
+    thought = torch.empty(rows, heads, inner, dtype=x.dtype, device=x.device)
     turns, look = min(triton.cdiv(rows, ALONE), TURNS), min(triton.next_power_of_2(rows), LOOK)
     block_n, block_k, warps, stages = THINK
     block_n, block_k = _turn(inner, block_n), _turn(hidden, block_k)

@@ -13,16 +13,15 @@ result is y * rsqrt(s / K + eps).
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 import torch.nn.functional as F
 import triton
 import triton.language as tl
 from torch import Tensor
 
+from omnitts_cli.kernels.cuda import prefetched
 from omnitts_cli.kernels.ops import Normed
-from omnitts_cli.kernels.triton import many_rows
+from omnitts_cli.kernels.tiles import ADDED, GATED, LINEAR, few_tile, row_tile
 from omnitts_cli.kernels.triton.norms import add_norm, norm
 from omnitts_cli.kernels.triton.overlap import announce, fetch_ahead, overlaps, wait
 from omnitts_cli.kernels.triton.shared_memory import stages_in
@@ -31,27 +30,11 @@ PLAIN = tl.constexpr(0)
 ADD = tl.constexpr(1)
 SWIGLU = tl.constexpr(2)
 
-MOST_ROWS = 128
-"""Rows up to which the narrow kernels are used."""
 WIDEST = 64
 """The most rows of a tile. More rows take several tiles, and all but the first read weights from the L2 cache."""
 AHEAD = 1024
 """The most outputs for which a split product prefetches its weights while the previous kernel finishes. With more, the
 prefetch delays loads that are needed sooner."""
-
-
-class Tile(NamedTuple):
-    """The part of a product that one program computes, and its launch options."""
-
-    outputs: int
-    inputs: int  # per turn
-    warps: int = 4
-    stages: int = 1
-    parts: int = 1  # programs among which one inner sum is split
-
-
-ADD_TILE = Tile(64, 128, 4, 4, parts=4)
-"""The tile of a split product that is added to a residual, for a few rows."""
 
 
 @triton.jit
@@ -164,55 +147,62 @@ def _swiglu(gate_up, out, inner: tl.constexpr, block: tl.constexpr, early: tl.co
     tl.store(out + row * inner + lane, ((gate * tl.sigmoid(gate)).to(kind).to(tl.float32) * up).to(kind), inside)
 
 
-def _turn(inputs: int, most: int) -> int:
-    """Inputs per iteration: the largest power of two that divides them, at most `most`."""
-    return min(inputs & -inputs, most)
-
-
 def _one_row(
     x: Tensor, norm: Tensor | None, eps: float, weight: Tensor, bias: Tensor | None, extra: Tensor | None, ending: int
-) -> Tensor | None:
-    """The vector kernel; None with more rows, or if its tile does not divide the sizes."""
-    inputs = weight.shape[1]
-    outputs = weight.shape[0] // (2 if ending == SWIGLU.value else 1)
-    block_n, most, warps, *_ = _row_tile(ending, outputs, inputs)
-    block_k = _turn(inputs, most)
-    if x.numel() != inputs or outputs % block_n or block_k < 32:
-        return None
+) -> Tensor:
+    """The vector kernel."""
+    inputs, gated = weight.shape[1], ending == SWIGLU.value
+    outputs = weight.shape[0] // (2 if gated else 1)
+    tile = row_tile(GATED if gated else LINEAR if ending == PLAIN.value else ADDED, outputs, inputs)
+    assert tile is not None
     out = torch.empty((*x.shape[:-1], outputs), dtype=x.dtype, device=x.device)
-    _vector[(outputs // block_n,)](
+    _vector[(outputs // tile.outputs,)](
         x, norm, weight, bias, extra, out, outputs, inputs, eps,
-        norm is not None, bias is not None, ending, overlaps(), block_n, block_k,
-        num_warps=warps, launch_pdl=overlaps(),
+        norm is not None, bias is not None, ending, overlaps(), tile.outputs, tile.inputs,
+        num_warps=tile.warps, launch_pdl=overlaps(),
     )  # fmt: skip
     return out
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    out = _one_row(x, None, 0.0, weight, bias, None, PLAIN.value)
-    return F.linear(x, weight, bias) if out is None else out
+# ---- each as in `Ops`; kernels/choose.py says when which one runs
+
+
+def row_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    return _one_row(x, None, 0.0, weight, bias, None, PLAIN.value)
+
+
+def row_norm_linear(x: Normed, weight: Tensor) -> Tensor:
+    return _one_row(x.rows, x.weight, x.eps, weight, None, None, PLAIN.value)
+
+
+def row_norm_swiglu(x: Normed, gate_up: Tensor) -> Tensor:
+    return _one_row(x.rows, x.weight, x.eps, gate_up, None, None, SWIGLU.value)
+
+
+def row_linear_add(x: Tensor, weight: Tensor, residual: Tensor, norm: Tensor, eps: float) -> Normed:
+    x, residual = x.contiguous(), residual.contiguous()
+    return Normed(_one_row(x, None, 0.0, weight, None, residual, ADD.value), norm, eps)
+
+
+def early_norm_linear(x: Normed, weight: Tensor) -> Tensor:
+    return prefetched.linear(norm(x), weight)
+
+
+def early_norm_swiglu(x: Normed, gate_up: Tensor) -> Tensor:
+    return prefetched.gated(norm(x), gate_up)
+
+
+def early_linear_add(x: Tensor, weight: Tensor, residual: Tensor, norm: Tensor, eps: float) -> Normed:
+    return add_norm(prefetched.parted(x.contiguous(), weight), residual.contiguous(), norm, eps)
 
 
 def norm_linear(x: Normed, weight: Tensor) -> Tensor:
-    out = _one_row(x.rows, x.weight, x.eps, weight, None, None, PLAIN.value)
-    if out is not None:
-        return out
-    value = norm(x)
-    tile = many_rows.tile_of(many_rows.LINEAR, weight.shape[1], value, weight)
-    return F.linear(value, weight) if tile is None else many_rows.linear(value, weight, tile)
+    return F.linear(norm(x), weight)
 
 
 def norm_swiglu(x: Normed, gate_up: Tensor) -> Tensor:
-    out = _one_row(x.rows, x.weight, x.eps, gate_up, None, None, SWIGLU.value)
-    if out is not None:
-        return out
-    value = norm(x)
-    out = _few_rows(value, gate_up)
-    if out is not None:
-        return out
-    both = F.linear(value, gate_up)
-    inner = gate_up.shape[0] // 2
-    out = torch.empty((*value.shape[:-1], inner), dtype=value.dtype, device=value.device)
+    both, inner = norm_linear(x, gate_up), gate_up.shape[0] // 2
+    out = torch.empty((*both.shape[:-1], inner), dtype=both.dtype, device=both.device)
     _swiglu[(both.numel() // (2 * inner), triton.cdiv(inner, 1024))](
         both, out, inner, 1024, overlaps(), num_warps=4, launch_pdl=overlaps()
     )
@@ -221,73 +211,42 @@ def norm_swiglu(x: Normed, gate_up: Tensor) -> Tensor:
 
 def linear_add(x: Tensor, weight: Tensor, residual: Tensor, norm: Tensor, eps: float) -> Normed:
     x, residual = x.contiguous(), residual.contiguous()
-    out = _one_row(x, None, 0.0, weight, None, residual, ADD.value)
-    if out is not None:
-        return Normed(out, norm, eps)
-    sums = _shared_out(x, weight)
-    if sums is not None:
-        return add_norm(sums, residual, norm, eps)
     out = torch.addmm(residual.flatten(0, -2), x.flatten(0, -2), weight.T)
     return Normed(out.view(residual.shape), norm, eps)
 
 
-def _few_rows(x: Tensor, gate_up: Tensor) -> Tensor | None:
-    """The narrow gated kernel; None if the library is used."""
-    inputs, outputs = gate_up.shape[1], gate_up.shape[0] // 2
-    if (tile := many_rows.tile_of(many_rows.GATED, inputs, x, gate_up)) is not None:
-        return many_rows.gated(x, gate_up, tile)
-    count = x.numel() // inputs
-    block_n, block_k, warps, stages, _ = _gate_tile(count)
-    block_k = _turn(inputs, block_k)
-    if count > MOST_ROWS or outputs % block_n or block_k < 32:
-        return None
+def few_norm_swiglu(x: Normed, gate_up: Tensor) -> Tensor:
+    value, (both, inputs) = norm(x), gate_up.shape
+    count, outputs = value.numel() // inputs, both // 2
+    tile = few_tile(GATED, count, outputs, inputs)
+    assert tile is not None
     block_m = _padded(count)
-    stages = stages_in((2 * block_n + block_m) * block_k * x.element_size(), stages)
-    out = torch.empty((*x.shape[:-1], outputs), dtype=x.dtype, device=x.device)
-    _gated[(outputs // block_n, triton.cdiv(count, block_m))](
-        x, gate_up, out, count, outputs, inputs, overlaps(), block_m, block_n, block_k,
-        num_warps=warps, num_stages=stages, launch_pdl=overlaps(),
+    stages = stages_in((2 * tile.outputs + block_m) * tile.inputs * value.element_size(), tile.stages)
+    out = torch.empty((*value.shape[:-1], outputs), dtype=value.dtype, device=value.device)
+    _gated[(outputs // tile.outputs, triton.cdiv(count, block_m))](
+        value, gate_up, out, count, outputs, inputs, overlaps(), block_m, tile.outputs, tile.inputs,
+        num_warps=tile.warps, num_stages=stages, launch_pdl=overlaps(),
     )  # fmt: skip
     return out
 
 
-def _shared_out(x: Tensor, weight: Tensor) -> Tensor | None:
-    """The parts of a product [parts, count, outputs] float32; None if the library is used."""
-    outputs, inputs = weight.shape
-    if (tile := many_rows.tile_of(many_rows.ADDED, outputs, x, weight)) is not None:
-        return many_rows.parted(x, weight, tile)
+def few_linear_add(x: Tensor, weight: Tensor, residual: Tensor, norm: Tensor, eps: float) -> Normed:
+    x, (outputs, inputs) = x.contiguous(), weight.shape
     count = x.numel() // inputs
-    block_n, block_k, warps, stages, parts = ADD_TILE
-    share = inputs // parts
-    block_k = _turn(share, block_k)
-    if count > MOST_ROWS or outputs % block_n or inputs % parts or block_k < 32:
-        return None
-    block_m = _padded(count)
-    stages = stages_in((block_n + block_m) * block_k * x.element_size(), stages)
-    sums = torch.empty((parts, count, outputs), dtype=torch.float32, device=x.device)
+    tile = few_tile(ADDED, count, outputs, inputs)
+    assert tile is not None
+    block_m, share = _padded(count), inputs // tile.parts
+    stages = stages_in((tile.outputs + block_m) * tile.inputs * x.element_size(), tile.stages)
+    sums = torch.empty((tile.parts, count, outputs), dtype=torch.float32, device=x.device)
     # so that every thread prefetches a piece of a line
-    pieces = max(1, 32 * warps // block_n) if outputs <= AHEAD else 0
-    _parts[(outputs // block_n, parts, triton.cdiv(count, block_m))](
-        x, weight, sums, count, outputs, inputs, share, overlaps(), pieces, block_m, block_n, block_k,
-        num_warps=warps, num_stages=stages, launch_pdl=overlaps(),
+    pieces = max(1, 32 * tile.warps // tile.outputs) if outputs <= AHEAD else 0
+    _parts[(outputs // tile.outputs, tile.parts, triton.cdiv(count, block_m))](
+        x, weight, sums, count, outputs, inputs, share, overlaps(), pieces, block_m, tile.outputs, tile.inputs,
+        num_warps=tile.warps, num_stages=stages, launch_pdl=overlaps(),
     )  # fmt: skip
-    return sums
+    return add_norm(sums, residual.contiguous(), norm, eps)
 
 
 def _padded(count: int) -> int:
     """Rows of a tile."""
     return min(max(16, triton.next_power_of_2(count)), WIDEST)
-
-
-def _row_tile(ending: int, outputs: int, inputs: int) -> Tile:
-    """For one row."""
-    if ending == PLAIN.value and outputs >= 4096:
-        return Tile(4, 1024)
-    if ending == SWIGLU.value and inputs <= 1024:
-        return Tile(2, 512)
-    return Tile(2, 1024)
-
-
-def _gate_tile(count: int) -> Tile:
-    """For a few rows."""
-    return Tile(32, 128, 2, 5) if count <= 16 else Tile(64, 64, 4, 5)

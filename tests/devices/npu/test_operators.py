@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -25,8 +26,9 @@ from torch import Tensor
 
 from omnitts_cli.devices import accelerator
 from omnitts_cli.families.toy import toy
-from omnitts_cli.kernels import plain
-from omnitts_cli.kernels.ops import Normed
+from omnitts_cli.kernels import choose, plain
+from omnitts_cli.kernels.hardware import Hardware
+from omnitts_cli.kernels.ops import Normed, Ops
 from omnitts_cli.models.layers import angles
 
 HERE = Path(__file__).parent
@@ -73,10 +75,16 @@ def vendor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
 
 
 @pytest.fixture
-def ours(vendor: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def operators(vendor: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """devices/npu/operators.py over it."""
     monkeypatch.delitem(sys.modules, "omnitts_cli.devices.npu.operators", raising=False)
     return importlib.import_module("omnitts_cli.devices.npu.operators")
+
+
+@pytest.fixture
+def ours(operators: ModuleType) -> Ops:
+    """The operations of an NPU."""
+    return choose.ops(Hardware("npu"), {"operators": operators})
 
 
 def same(got: Tensor, twin: Tensor, dtype: torch.dtype) -> None:
@@ -89,18 +97,18 @@ def normed(dtype: torch.dtype, *shape: int) -> Normed:
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_norms_and_products_are_their_twins(ours: ModuleType, dtype: torch.dtype) -> None:
+def test_norms_and_products_are_their_twins(ours: Ops, dtype: torch.dtype) -> None:
     weight = torch.randn(12, 16).to(dtype) / 4
     for shape in ((3, 16), (2, 1, 16), (2, 5, 4, 16)):
         x = normed(dtype, *shape)
-        same(ours.OPS.norm(x), plain.norm(x), dtype)
-        same(ours.OPS.norm_linear(x, weight), plain.norm_linear(x, weight), dtype)
-        same(ours.OPS.norm_swiglu(x, weight), plain.norm_swiglu(x, weight), dtype)
+        same(ours.norm(x), plain.norm(x), dtype)
+        same(ours.norm_linear(x, weight), plain.norm_linear(x, weight), dtype)
+        same(ours.norm_swiglu(x, weight), plain.norm_swiglu(x, weight), dtype)
     x, residual = torch.randn(2, 3, 16).to(dtype), torch.randn(2, 3, 12).to(dtype)
     case = (x, weight, residual, torch.rand(12).to(dtype), EPS)
-    made, twin = ours.OPS.linear_add(*case), plain.linear_add(*case)
+    made, twin = ours.linear_add(*case), plain.linear_add(*case)
     same(made.rows, twin.rows, dtype)
-    same(ours.OPS.norm(made), plain.norm(twin), dtype)
+    same(ours.norm(made), plain.norm(twin), dtype)
 
 
 def attention(dtype: torch.dtype, rows: int, depth: int = 16) -> list[Any]:
@@ -114,23 +122,23 @@ def attention(dtype: torch.dtype, rows: int, depth: int = 16) -> list[Any]:
     return [qkv, *weights, EPS, cos, sin, keys, values, torch.tensor([3, 0, 4]), positions, WIDTH]
 
 
-def attends_like_its_twin(ours: ModuleType, dtype: torch.dtype, rows: int, depth: int = 16) -> None:
+def attends_like_its_twin(ours: Ops, dtype: torch.dtype, rows: int, depth: int = 16) -> None:
     case = attention(dtype, rows, depth)
     copied = [value.clone() if isinstance(value, Tensor) else value for value in case]
-    same(ours.OPS.attend_cached(*copied), plain.attend_cached(*case), dtype)
+    same(ours.attend_cached(*copied), plain.attend_cached(*case), dtype)
     for cache in (6, 7):
         same(copied[cache], case[cache], dtype)
 
 
 @pytest.fixture
-def exact(ours: ModuleType, vendor: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The vendor's attention in float32, so that a slip cannot hide behind rounding."""
+def exact(operators: ModuleType, ours: Ops, vendor: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Ops:
+    """The same with the vendor's attention in float32, so that a slip cannot hide behind rounding."""
     monkeypatch.setattr(vendor.fake, "strict", False)
-    monkeypatch.setattr(ours, "fused", lambda dtype, depth: True)
+    return replace(ours, attend_cached=operators.attend_cached)
 
 
 @pytest.mark.parametrize("rows", [1, 2, 6])
-def test_attention_is_its_twin(ours: ModuleType, vendor: ModuleType, rows: int) -> None:
+def test_attention_is_its_twin(ours: Ops, vendor: ModuleType, rows: int) -> None:
     """With the vendor's operator where it takes the type and the depth, else the plain way."""
     real, called = vendor.npu_fused_infer_attention_score, []
 
@@ -148,8 +156,8 @@ def test_attention_is_its_twin(ours: ModuleType, vendor: ModuleType, rows: int) 
 
 
 @pytest.mark.parametrize("rows", [1, 2, 6])
-def test_attention_is_its_twin_without_rounding(exact: None, ours: ModuleType, rows: int) -> None:
-    attends_like_its_twin(ours, torch.float32, rows)
+def test_attention_is_its_twin_without_rounding(exact: Ops, rows: int) -> None:
+    attends_like_its_twin(exact, torch.float32, rows)
 
 
 def draws(size: int) -> list[Any]:
@@ -161,31 +169,29 @@ def draws(size: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("size", [8, 1024, 2048, 3072])
-def test_choices_are_the_twins(ours: ModuleType, size: int) -> None:
+def test_choices_are_the_twins(operators: ModuleType, ours: Ops, size: int) -> None:
     case = draws(size)
-    likely = [plain.keep_likely, ours.keep_likely]
+    likely = [plain.keep_likely, operators.keep_likely]
     kept, twin = (one(case[0], *case[4:]).isfinite() for one in likely)
     assert torch.equal(kept, twin)
     case[0][:, 1] = float("-inf")  # codes that may not be drawn
-    assert ours.OPS.choose(*case).tolist() == plain.choose(*case).tolist()
+    assert ours.choose(*case).tolist() == plain.choose(*case).tolist()
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_an_engine_over_the_vendors_operators_speaks_as_over_the_plain_ones(
-    exact: None, ours: ModuleType, late: bool
-) -> None:
+def test_an_engine_over_the_vendors_operators_speaks_as_over_the_plain_ones(exact: Ops, late: bool) -> None:
     """Captured steps, streams that lag, no host reads, no float64; with the vendor's attention in float32."""
-    engine = engine_of(3, of=model_over(ours.OPS), device=RecordingDevice(late=late), chunks=(1, 2), prefill_rows=(16,))
+    engine = engine_of(3, of=model_over(exact), device=RecordingDevice(late=late), chunks=(1, 2), prefill_rows=(16,))
     with engine.device.no_sync():
         spoken = join(engine.speak(requests_of(7)))
     for request in requests_of(7):
         same_clip(solo(request), spoken[request.id])
 
 
-def test_captured_is_eager_in_bfloat16(ours: ModuleType) -> None:
+def test_captured_is_eager_in_bfloat16(ours: Ops) -> None:
     """The card's own type."""
     sizes = {"groups": 3, "codes": 24, "hidden": 32, "predictor_hidden": 16}
-    model = toy(**sizes, dtype=torch.bfloat16, ops=ours.OPS)
+    model = toy(**sizes, dtype=torch.bfloat16, ops=ours)
     few = {"buckets": (3,), "chunks": (1, 2), "prefill_rows": (16,), "pads": True}
     asked = requests_of(4, max_frames=8)
     eager = speak(asked, engine=engine_of(3, of=model, **few))
@@ -205,8 +211,8 @@ def test_no_tensor_is_made_on_the_host() -> None:
     assert len(made) > 1 and all("device" in {given.arg for given in call.keywords} for call in made)
 
 
-def test_which_operations_stay_plain(ours: ModuleType) -> None:
-    stay = {name for name in vars(plain.OPS) if getattr(ours.OPS, name) is getattr(plain.OPS, name)}
+def test_which_operations_stay_plain(ours: Ops) -> None:
+    stay = {name for name in vars(plain.OPS) if getattr(ours, name) is getattr(plain.OPS, name)}
     frame = {"begin", "pick", "first_scores", "choose_row", "finish"}
     assert stay == frame | {
         "linear",

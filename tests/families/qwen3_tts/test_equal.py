@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import tables
 import torch
 from golden_cases import CASES, asked, near
 from golden_set import case
@@ -11,7 +12,6 @@ from tiny_models import tiny_model
 from torch import Tensor
 
 from omnitts_cli.kernels import plain
-from omnitts_cli.kernels.cpu import table as cpu
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.kernels.plain import keep_likely
 from omnitts_cli.models.roles import Prompt, SpeechModel
@@ -29,8 +29,8 @@ def speak(model: SpeechModel, prompt: Prompt, most: int) -> Tensor:
     return torch.cat(frames)
 
 
-TABLES = [pytest.param(plain.OPS, id="plain"), pytest.param(cpu.OPS, id="cpu")]
-TABLES += [pytest.param(ops, id="native") for ops in [cpu.native()] if ops]
+TABLES = [pytest.param(plain.OPS, id="plain"), pytest.param(tables.PYTHON, id="cpu")]
+TABLES += [pytest.param(ops, id="native") for ops in [tables.native()] if ops]
 
 
 GREEDY = [name for name in CASES if not name.endswith("sampled")]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import tables
 import torch
 from tiny_models import error
 from torch import Tensor
@@ -15,7 +16,6 @@ from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.families.toy import toy
 from omnitts_cli.kernels import plain_codec
 from omnitts_cli.kernels.cpu import library
-from omnitts_cli.kernels.cpu import table as cpu
 from omnitts_cli.kernels.cpu.decoder import halved
 from omnitts_cli.kernels.ops import CodecOps, Product
 from omnitts_cli.models.codec_decoder import CodecDecoder
@@ -57,7 +57,7 @@ def ops(request: pytest.FixtureRequest) -> CodecOps:
     """Of each instruction set of this processor."""
     if request.param is None:
         pytest.skip("the library of the CPU was not compiled")
-    table = cpu.native(request.param)
+    table = tables.native(request.param)
     assert table is not None and table.codec is not None
     return table.codec
 
@@ -91,13 +91,13 @@ def spoken(decoder: CodecDecoder, ops: CodecOps, codes: Tensor, sizes: list[int]
 
 def test_a_small_decoder_runs_beside_the_frames(monkeypatch: pytest.MonkeyPatch) -> None:
     """A large one has threads of its own instead."""
-    native = cpu.native()
+    native = tables.native()
     if native is None:
         pytest.skip("the library of the CPU was not compiled")
     codec = toy().codec
     small = slot_decoder(codec, 2, 4, native.codec)
     assert small.in_c and small.beside
-    assert not slot_decoder(codec, 2, 4, cpu.OPS.codec).in_c and not slot_decoder(codec, 2, 4, None).in_c
+    assert not slot_decoder(codec, 2, 4, tables.PYTHON.codec).in_c and not slot_decoder(codec, 2, 4, None).in_c
     monkeypatch.setattr("omnitts_cli.kernels.cpu.decoder.SMALL", 1000)
     monkeypatch.setattr("omnitts_cli.kernels.cpu.decoder.threads", lambda: 2)
     large = slot_decoder(codec, 2, 4, native.codec)
@@ -184,7 +184,7 @@ def test_what_float16_cannot_hold_stays_float32(ops: CodecOps) -> None:
 
 @pytest.mark.slow
 def test_released_shapes(threads: Callable[[int], None]) -> None:
-    native = cpu.native()
+    native = tables.native()
     if native is None or native.codec is None:
         pytest.skip("the library of the CPU was not compiled")
     threads(2)
@@ -205,10 +205,10 @@ def test_with_exact_the_sound_does_not_depend_on_chunks_and_neighbours(
     in_c: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every bit: in chunks of any size, whole, and beside another stream."""
-    if cpu.native() is None:
+    if tables.native() is None:
         pytest.skip("the library of the CPU was not compiled")
     if not in_c:
-        monkeypatch.setattr("omnitts_cli.kernels.cpu.decoder.MOST_TRACKS", 1)
+        monkeypatch.setattr("omnitts_cli.kernels.calls.MOST_TRACKS", 1)
     device, codec = CPUDevice(1), toy().codec
     device.make_exact()
     codes = torch.randint(0, 8, (2, 30, codec.shape.groups), generator=torch.Generator().manual_seed(1))

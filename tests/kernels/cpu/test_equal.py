@@ -8,6 +8,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+import tables
 import torch
 from torch import Tensor
 
@@ -16,7 +17,6 @@ from omnitts_cli.bench.evaluate import sentences
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.engine.engine import Engine
 from omnitts_cli.kernels import plain
-from omnitts_cli.kernels.cpu import table as cpu
 from omnitts_cli.kernels.ops import Normed, Ops
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.request import Request
@@ -101,7 +101,7 @@ def is_tie(draw: Draw, group: int, code: int) -> bool:
     for share in np.linspace(-LOGITS, LOGITS, 41):
         nudged = logits + float(share) * before
         nudged[:, code] = logits[:, code] + LOGITS
-        if int(cpu.OPS.choose(nudged, seeds, frames, group, *settings)) == code:
+        if int(tables.PYTHON.choose(nudged, seeds, frames, group, *settings)) == code:
             return True
     return False
 
@@ -111,7 +111,7 @@ def compare(native: Ops, asked: list[Request]) -> tuple[int, float]:
 
     In Python one at a time: there the order of sums, and so a tie, may depend on neighbours.
     """
-    python, compiled = spoken(cpu.OPS, asked, 1), spoken(native, asked, 10)
+    python, compiled = spoken(tables.PYTHON, asked, 1), spoken(native, asked, 10)
     different, apart = 0, 0.0
     for request in asked:
         truth, made = python[request.id], compiled[request.id]
@@ -119,7 +119,7 @@ def compare(native: Ops, asked: list[Request]) -> tuple[int, float]:
             apart = max(apart, float(np.abs(truth.pcm - made.pcm).max()))
             continue
         different += 1
-        codes, draws = drawn(cpu.OPS, request)
+        codes, draws = drawn(tables.PYTHON, request)
         assert np.array_equal(codes, truth.codes)
         length = min(len(codes), len(made.codes))
         frame, group = np.argwhere(codes[:length] != made.codes[:length])[0]
@@ -129,7 +129,7 @@ def compare(native: Ops, asked: list[Request]) -> tuple[int, float]:
 
 @pytest.fixture(scope="module")
 def native() -> Ops:
-    ops = cpu.native()
+    ops = tables.native()
     if ops is None:
         pytest.skip("the library of the CPU was not compiled")
     return ops
@@ -137,7 +137,7 @@ def native() -> Ops:
 
 def test_logits_along_the_same_codes(native: Ops) -> None:
     for request in requests(2, 8):
-        (codes, truth), (others, made) = drawn(cpu.OPS, request), drawn(native, request)
+        (codes, truth), (others, made) = drawn(tables.PYTHON, request), drawn(native, request)
         assert np.array_equal(codes, others) and truth.keys() == made.keys()
         for at, (logits, _) in truth.items():
             finite = logits.isfinite()
@@ -177,7 +177,7 @@ def test_logits_are_as_near_to_the_exact_ones_as_torchs(
     from one sentence to the next it was 0.67 to 1.54 times torch's, and the root mean square 0.90 to 1.04 times.
     """
     asked, device = requests(seeds, frames), CPUDevice(1)
-    codes = [torch.from_numpy(spoken(cpu.OPS, [one], 1)[one.id].codes.astype(np.int64)) for one in asked]
+    codes = [torch.from_numpy(spoken(tables.PYTHON, [one], 1)[one.id].codes.astype(np.int64)) for one in asked]
 
     def loaded(ops: Ops) -> SpeechModel:
         device._ops = ops
@@ -186,8 +186,8 @@ def test_logits_are_as_near_to_the_exact_ones_as_torchs(
     def logits(model: SpeechModel) -> Tensor:
         return torch.cat([forced(model, *pair) for pair in zip(asked, codes, strict=True)])
 
-    tables = {"NumPy": cpu.OPS, "torch": plain.OPS, "C": native}
-    found = {name: logits(loaded(ops)) for name, ops in tables.items()}
+    every = {"NumPy": tables.PYTHON, "torch": plain.OPS, "C": native}
+    found = {name: logits(loaded(ops)) for name, ops in every.items()}
     monkeypatch.setattr(Tensor, "float", Tensor.double)  # norms, rotations and softmax too
     exact = loaded(plain.OPS)
     for part in (exact.talker, exact.predictor, exact.embedder, exact.prompter._text):
@@ -236,7 +236,7 @@ class Distance:
 
 
 def test_a_tie_is_distinguished_from_a_mistake(native: Ops) -> None:
-    codes, draws = drawn(cpu.OPS, requests(1, 8)[0])
+    codes, draws = drawn(tables.PYTHON, requests(1, 8)[0])
     for at in list(draws)[::7]:
         code = int(codes[at]) if at[0] < len(codes) else None
         if code is not None:

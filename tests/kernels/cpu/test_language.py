@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import tables
 import torch
 
-from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.cpu import language, library
 from omnitts_cli.models.layers import Stack
 from omnitts_cli.models.shapes import StackShape
@@ -30,7 +30,7 @@ def native(request: pytest.FixtureRequest) -> library.Library:
 
 def stack_of(shape: StackShape, native: library.Library) -> Stack:
     made = torch.Generator().manual_seed(0)
-    ops = replace(plain.OPS, fuse_stack=lambda *about: language.fuse_stack(native, *about))
+    ops = tables.native(native.variant)
     stack = Stack(shape, ops).requires_grad_(False)
     for weight in stack.parameters():
         weight.copy_(1 + 0.3 * torch.randn(weight.shape, generator=made))
@@ -84,6 +84,6 @@ def test_what_is_large_or_not_float32_is_refused(native: library.Library, monkey
     stack = stack_of(SHAPE, native)
     stack.bfloat16().fuse()
     assert stack.fused is None
-    monkeypatch.setattr("omnitts_cli.kernels.cpu.language.SMALL", 1000)
+    monkeypatch.setattr("omnitts_cli.kernels.calls.SMALL", 1000)
     stack.float().fuse()
     assert stack.fused is None

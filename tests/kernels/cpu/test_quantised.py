@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tables
 import torch
 from torch import Tensor
 
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.cpu import build, library, quantised
-from omnitts_cli.kernels.cpu import table as cpu
 from omnitts_cli.kernels.ops import TextParts
 from omnitts_cli.models.layers import Stack
 from omnitts_cli.models.shapes import StackShape
@@ -148,7 +148,7 @@ def test_rows_of_the_text(threads: None) -> None:
     if not found:
         pytest.skip("the library of the CPU was not compiled")
     assert all(np.array_equal(found[0], other) for other in found)
-    assert quantised.fuse_text(library.load_quantised(), head.float(), parts) is None
+    assert tables.native().fuse_text(head.float(), parts) is None
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf"), 1e9])
@@ -191,7 +191,7 @@ def stack_of(shape: StackShape, variant: str) -> tuple[Stack, Stack]:
         norm_swiglu=swiglu,
         linear_add=lambda x, weight, residual, norm, eps: plain.Normed(residual + linear(x, weight), norm, eps),
     )
-    truth, eight = Stack(shape, ops).requires_grad_(False), Stack(shape, cpu.native(eight=variant))
+    truth, eight = Stack(shape, ops).requires_grad_(False), Stack(shape, tables.native(eight=variant))
     for weight in truth.parameters():
         weight.copy_(1 + 0.3 * torch.randn(weight.shape, generator=made))
         if weight.dim() == 2:

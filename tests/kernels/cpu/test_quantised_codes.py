@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 import numpy as np
 import pytest
+import tables
 import torch
 from torch import Tensor
 
@@ -19,7 +20,6 @@ from omnitts_cli.bench.evaluate import sentences
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.engine.engine import Engine
 from omnitts_cli.kernels.cpu import build, library
-from omnitts_cli.kernels.cpu import table as cpu
 from omnitts_cli.models.layers import Stack
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.request import Request
@@ -41,7 +41,7 @@ DIGESTS = {
 @pytest.fixture(autouse=True)
 def prepared(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A cache folder for all tests of this file, and as many threads as before."""
-    if cpu.native() is None:
+    if tables.native() is None:
         pytest.skip("the library of the CPU was not compiled")
     place = tmp_path_factory.getbasetemp() / "same-codes"
     monkeypatch.setattr("omnitts_cli.weights.eight_files.folder", lambda: place)
@@ -52,7 +52,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
 
 def model_with(variant: str | None, threads: int) -> tuple[SpeechModel, CPUDevice]:
     device = CPUDevice(threads)
-    device._ops = cpu.native(eight=variant)
+    device._ops = tables.native(eight=variant)
     device.make_exact()
     return load_model(str(TINY), device, settings=EXACT), device
 

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import tables
 import torch
 
 from omnitts_cli.audio.chunk import Clip
 from omnitts_cli.bench.evaluate import sentences
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.engine.engine import Engine
-from omnitts_cli.kernels.cpu import table as cpu
 from omnitts_cli.models.forced import divergence, forced
 from omnitts_cli.request import Request
 from omnitts_cli.settings.engine import EngineSettings
@@ -27,7 +27,7 @@ from omnitts_cli.weights.find import TINY
 def test_tiny_in_8_bits_draws_from_nearly_the_same_distributions(
     count: int, frames: int, margin: float, tmp_path: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if cpu.native() is None:
+    if tables.native() is None:
         pytest.skip("the library of the CPU was not compiled")
     monkeypatch.setattr("omnitts_cli.weights.eight_files.folder", lambda: tmp_path)
     device, texts = CPUDevice(1), sentences()

@@ -6,10 +6,10 @@ import copy
 from dataclasses import replace
 
 import pytest
+import tables
 import torch
 
 from omnitts_cli.kernels import plain
-from omnitts_cli.kernels.cpu import table as cpu
 from omnitts_cli.kernels.cpu.stack import FusedStack, _Places
 from omnitts_cli.models.layers import Stack
 from omnitts_cli.models.shapes import StackShape
@@ -21,7 +21,7 @@ SHAPE = StackShape(hidden=24, inner=40, layers=3, heads=6, kv_heads=2, head_dim=
 
 def stack_of(shape: StackShape = SHAPE) -> Stack:
     made = torch.Generator().manual_seed(0)
-    stack = Stack(shape, cpu.OPS).requires_grad_(False)
+    stack = Stack(shape, tables.PYTHON).requires_grad_(False)
     for weight in stack.parameters():
         weight.copy_(1 + 0.3 * torch.randn(weight.shape, generator=made))
         if weight.dim() == 2:
@@ -78,5 +78,5 @@ def test_many_rows_and_what_is_not_float32_go_layer_by_layer() -> None:
 
 
 def test_large_weights_are_not_kept_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("omnitts_cli.kernels.cpu.stack.SMALL", 1000)
+    monkeypatch.setattr("omnitts_cli.kernels.calls.SMALL", 1000)
     assert stack_of().fused is None

@@ -9,12 +9,13 @@ from dataclasses import replace
 
 import cuda_emulator
 import pytest
+import tables
 import torch
 from cuda_emulator import EmulatedKernel
 from hopper import HOPPER, random, relative_error
 from torch import Tensor
 
-from omnitts_cli.kernels import plain_codec
+from omnitts_cli.kernels import calls, plain_codec
 from omnitts_cli.kernels.cuda import codec_last
 from omnitts_cli.kernels.cuda.codec_last import COLUMNS, DILATIONS, packed_closing, prepared, shared_bytes, suits
 from omnitts_cli.kernels.cuda.codec_tiles import order
@@ -100,7 +101,7 @@ def test_emulated(streams: int, turns: int, programs: int, seed: int, monkeypatc
     """Programs that begin at the beginning of a stream and within one, that go on to the next one, and idle ones."""
     monkeypatch.setattr(codec_last, "Kernel", EmulatedKernel)
     monkeypatch.setattr(EmulatedKernel, "order", seed)
-    kernels = codec_last._kernels.__wrapped__(0)
+    kernels = codec_last.compiled.__wrapped__(0)
     assert kernels is not None
     layers, (weight, bias) = units(), closing()
     tracks, residual = inputs(streams, turns * COLUMNS)
@@ -114,7 +115,7 @@ def test_emulated(streams: int, turns: int, programs: int, seed: int, monkeypatc
 def test_bits_do_not_depend_on_the_other_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stream alone in a call, beside another one, and in two calls of which the second has the first's history."""
     monkeypatch.setattr(codec_last, "Kernel", EmulatedKernel)
-    kernels = codec_last._kernels.__wrapped__(0)
+    kernels = codec_last.compiled.__wrapped__(0)
     assert kernels is not None
     layers, (weight, bias) = units(), closing()
 
@@ -140,9 +141,9 @@ def test_bits_do_not_depend_on_the_other_rows(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(("streams", "frames"), [(32, 16), (16, 16), (24, 8), (16, 8), (7, 8), (32, 2), (1, 16)])
 def test_on_a_card(streams: int, frames: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last rise and the end of the codec. A second call gives the same bits."""
-    from omnitts_cli.kernels.triton import codec_products
-
-    monkeypatch.setattr(codec_last, "ENOUGH", 1)
+    monkeypatch.setattr(calls, "CODEC_LAST", 1)
+    ops = tables.card("triton nvrtc").codec
+    assert ops is not None and ops.close is not None
     first, layers, (weight, bias) = rise("cuda"), units("cuda"), closing("cuda")
     columns = frames * 640
     tracks, residual = inputs(streams, 3 * columns, "cuda")
@@ -151,7 +152,7 @@ def test_on_a_card(streams: int, frames: int, monkeypatch: pytest.MonkeyPatch) -
     again = [track.clone() for track in tracks]
     sound, repeated = (torch.full(residual.shape[:2], 9.0, device="cuda") for _ in range(2))
     for these, made in ((tracks, sound), (again, repeated)):
-        assert codec_products.close(x, first, these, layers, weight, bias, made)
+        assert ops.close(x, first, these, layers, weight, bias, made)
     plain_codec.product(x, first, before=residual.view(streams, columns, -1))
     check(before, tracks, sound, plain(whole, layers, residual, weight, bias), whole)
     assert torch.equal(sound, repeated)
@@ -161,8 +162,9 @@ def test_on_a_card(streams: int, frames: int, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.gpu
 @pytest.mark.skipif(not HOPPER, reason="needs a Hopper card")
 def test_calls_that_do_not_suit() -> None:
-    first, layers, (weight, _) = rise("cuda"), units("cuda"), closing("cuda")
+    first, layers, (weight, bias) = rise("cuda"), units("cuda"), closing("cuda")
     for streams, columns in ((1, COLUMNS), (128, 1024)):  # too few; not whole turns
         tracks, residual = inputs(streams, columns, "cuda")
         sound = torch.empty(residual.shape[:2], device="cuda")
-        assert codec_last.kernels_for(tracks, first, layers, weight, sound, ordered=False) is None
+        close = tables.card("triton nvrtc").codec.close
+        assert close(residual, first, tracks, layers, weight, bias, sound) is None

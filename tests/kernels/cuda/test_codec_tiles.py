@@ -11,6 +11,7 @@ from types import ModuleType
 
 import cuda_emulator
 import pytest
+import tables
 import torch
 from cuda_emulator import EmulatedKernel
 from hopper import HOPPER, random, relative_error
@@ -70,14 +71,6 @@ def test_shared_memory_suffices(kind: Kind) -> None:
     assert kind.outputs % kind.tile == kind.tile % 32 == kind.inputs % 16 == 0
 
 
-def test_other_devices_leave_the_products_to_other_kernels() -> None:
-    one, x = layer(288, 192, 2), random(32, 641, 192).half()
-    out = torch.empty(32, 640, 288, dtype=torch.float16)
-    if not HOPPER:
-        assert not codec_tiles.product(x, one, None, None, out)
-    assert not codec_tiles.product(x.float(), one, None, None, out)
-
-
 @pytest.mark.parametrize(
     ("source", "threads"),
     [("codec_resident.cu", 512), ("codec_stream.cu", 512), ("codec_deep.cu", 384), ("codec_last.cu", 512)],
@@ -111,7 +104,7 @@ def test_emulated(kind: Kind, streams: int, blocks: int, seed: int, monkeypatch:
     """Whole and partial turns, programs that go on to the next stream, threads in turn and in any order."""
     monkeypatch.setattr(codec_tiles, "Kernel", EmulatedKernel)
     monkeypatch.setattr(EmulatedKernel, "order", seed)
-    kernel = codec_tiles._kernel.__wrapped__(kind, 0)
+    kernel = codec_tiles.compiled.__wrapped__(kind, 0)
     assert kernel is not None
     dilation = 3 if kind.point else 1
     conv = layer(kind.outputs, kind.inputs, kind.taps, dilation)
@@ -139,7 +132,7 @@ def test_emulated_saturation(channels: int, monkeypatch: pytest.MonkeyPatch) -> 
     """Residual and output are float16 and stay finite."""
     monkeypatch.setattr(codec_tiles, "Kernel", EmulatedKernel)
     kind = UNITS[channels]
-    kernel = codec_tiles._kernel.__wrapped__(kind, 0)
+    kernel = codec_tiles.compiled.__wrapped__(kind, 0)
     assert kernel is not None
     conv, point = layer(channels, channels, 7), layer(channels, channels)
     conv = replace(conv, weight=conv.weight * 60000)
@@ -157,7 +150,7 @@ def test_without_the_snake(monkeypatch: pytest.MonkeyPatch) -> None:
     """The last rise writes only its result before the snake."""
     monkeypatch.setattr(codec_tiles, "Kernel", EmulatedKernel)
     kind = PRODUCTS[2, 192, 288, False]
-    kernel, conv = codec_tiles._kernel.__wrapped__(kind, 0), layer(288, 192, 2)
+    kernel, conv = codec_tiles.compiled.__wrapped__(kind, 0), layer(288, 192, 2)
     assert kernel is not None
     x = random(2, 2 * 64 + 1, 192).half()
     made, wanted = (torch.full((2, 128, 288), 7.0).half() for _ in range(2))
@@ -226,7 +219,6 @@ def test_results(tiles: ModuleType, kind: Kind, dilation: int, streams: int, blo
 @pytest.mark.skipif(not HOPPER, reason="needs a Hopper card")
 def test_the_released_codec() -> None:
     """Large calls of the ordinary kernels, and calls of other sizes: near to float32 on the whole clip."""
-    from omnitts_cli.kernels.triton import OPS
     from omnitts_cli.models.slot_decoder import slot_decoder
     from omnitts_cli.settings.engine import EngineSettings
     from omnitts_cli.speech import load
@@ -237,7 +229,7 @@ def test_the_released_codec() -> None:
         codes = torch.randint(0, 2048, (16, 40, 16), generator=torch.Generator().manual_seed(1)).cuda()
         slots, whole = torch.arange(16).cuda(), codec(codes)
         assert whole.std() > 1e-3
-        decoder = slot_decoder(codec, 16, 16, OPS.codec)
+        decoder = slot_decoder(codec, 16, 16, tables.card("triton nvrtc").codec)
         for sizes in ((16, 16, 8), (1, 2, 4, 1, 16, 16)):
             decoder.clear(slots)
             sound = torch.cat([decoder.decode(part, slots) for part in codes.split(sizes, 1)], 1)
@@ -256,37 +248,3 @@ def test_large_values_saturate(tiles: ModuleType) -> None:
         assert got.isfinite().all()
         assert relative_error(got, wanted) < 5e-3
     assert got.abs().max() == 65504
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not HOPPER, reason="needs a Hopper card")
-def test_what_does_not_suit(tiles: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    conv, point = layer(96, 96, 7, 1, "cuda"), layer(96, 96, device="cuda")
-
-    def unit(columns: int, conv: Product = conv) -> bool:
-        x = random(2, columns + 6 * conv.dilation, 96, device="cuda").half()
-        residual = random(2, columns, 96, device="cuda").half()
-        return tiles.residual_unit(x, conv, point, residual, True, torch.empty_like(residual))
-
-    assert unit(128)
-    assert not unit(96)  # not whole blocks
-    assert not unit(128, replace(conv, dilation=10))  # no room for so many columns
-    monkeypatch.setitem(UNITS, 96, replace(UNITS[96], enough=5))
-    assert not unit(128)  # too few columns
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not HOPPER, reason="needs a Hopper card")
-@pytest.mark.parametrize("ordered", [False, True])
-def test_the_codec_asks_for_them(tiles: ModuleType, monkeypatch: pytest.MonkeyPatch, ordered: bool) -> None:
-    from omnitts_cli.kernels.triton import codec_products
-
-    used = list[tuple[str, bool]]()
-    for name in ("product", "residual_unit"):
-        monkeypatch.setattr(tiles, name, lambda *given, name=name: not used.append((name, given[-1])))
-    conv, point, rise = layer(96, 96, 7, 1, "cuda"), layer(96, 96, device="cuda"), layer(288, 192, 2, 1, "cuda")
-    x, y = random(2, 128 + 6, 96, device="cuda").half(), random(2, 129, 192, device="cuda").half()
-    residual, out = random(2, 128, 96, device="cuda").half(), torch.empty(2, 128, 288, device="cuda").half()
-    codec_products.residual_unit(x, conv, point, residual, True, torch.empty_like(residual), ordered)
-    codec_products.product(y, rise, out=out, ordered=ordered)
-    assert used == [("residual_unit", ordered), ("product", ordered)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import tables
 import torch
 import torch.nn.functional as F
 from hopper import NEEDS_HOPPER, relative_error
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.cuda import attend, prefetched
-from omnitts_cli.kernels.cuda.prefetched import ADDED, GATED, LINEAR, TILES, tile_of
+from omnitts_cli.kernels.cuda.prefetched import ADDED, GATED, LINEAR, TILES
 from omnitts_cli.kernels.ops import Normed, Ops
 
 pytestmark = NEEDS_HOPPER
@@ -23,10 +24,8 @@ def random(*shape: int, std: float = 1.0) -> Tensor:
 
 
 def made(kind: int, x: Tensor, weight: Tensor) -> Tensor:
-    tile = tile_of(kind, x, weight)
-    assert tile is not None
-    run = {LINEAR: prefetched.linear, GATED: prefetched.gated, ADDED: prefetched.parted}[kind]
-    return run(x, weight, tile)
+    assert prefetched.compiled(kind, len(x), *weight.shape)
+    return {LINEAR: prefetched.linear, GATED: prefetched.gated, ADDED: prefetched.parted}[kind](x, weight)
 
 
 def operands(kind: int, outputs: int, inputs: int) -> tuple[Tensor, Tensor]:
@@ -52,10 +51,7 @@ def test_products(level: int, kind: int, outputs: int, inputs: int) -> None:
 
 @pytest.fixture
 def ops() -> Ops:
-    from omnitts_cli.kernels.triton import OPS
-    from omnitts_cli.kernels.triton.norms import add_norm
-
-    return prefetched.with_prefetched(OPS, add_norm)
+    return tables.card("triton nvrtc")
 
 
 def chain(ops: Ops, x: Tensor, weights: dict[str, Tensor], layers: int) -> Tensor:
@@ -112,16 +108,6 @@ def test_two_streams(ops: Ops) -> None:
     assert all(torch.equal(got, want) for got in found)
 
 
-def test_what_does_not_suit_is_left_to_the_other_kernels() -> None:
-    x, weight = random(64, 1024), random(4096, 1024)
-    assert tile_of(LINEAR, x, weight) is TILES[64].get((LINEAR, 4096, 1024))
-    assert tile_of(LINEAR, x[:16], weight) is tile_of(LINEAR, random(65, 1024), weight) is None
-    assert tile_of(LINEAR, x.float(), weight.float()) is tile_of(LINEAR, x, weight[:512]) is None
-    assert (
-        tile_of(LINEAR, random(64, 1025)[:, 1:], weight) is tile_of(LINEAR, random(64, 2048)[:, :1024], weight) is None
-    )
-
-
 # ---- attention of a frame
 
 
@@ -145,7 +131,7 @@ def test_attention(count: int, capacity: int) -> None:
     given, cache, slots, places = attended(count, capacity)
     theirs, mine = tuple(x.clone() for x in cache), tuple(x.clone() for x in cache)
     want = plain.attend_cached(*given, *theirs, slots, places, capacity)
-    assert relative_error(attend.attend(*given, *mine, slots, places), want) < 5e-3
+    assert relative_error(attend.attend(*given, *mine, slots, places, CAPACITY), want) < 5e-3
     assert all(relative_error(x, y) < 1e-3 for x, y in zip(mine, theirs, strict=True))
 
 
@@ -155,7 +141,7 @@ def test_attention_while_the_places_change(ops: Ops) -> None:
     mine, fixed = tuple(x.clone() for x in cache), (slots.clone(), places.clone())
     weights, x = chained(1024), random(64, 1024)
     for _ in range(2):
-        attend.attend(*given, *mine, slots, places)
+        attend.attend(*given, *mine, slots, places, CAPACITY)
         chain(ops, x, weights, 1)
     stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
     torch.cuda.synchronize()
@@ -164,10 +150,10 @@ def test_attention_while_the_places_change(ops: Ops) -> None:
         slots.copy_(slots.roll(1))
         places.copy_((places + 7) % CAPACITY)
         chain(ops, x, weights, 1)
-        got = attend.attend(*given, *mine, slots, places)
+        got = attend.attend(*given, *mine, slots, places, CAPACITY)
     for turn in range(1, 30):
         graph.replay()
         here = fixed[0].roll(turn), (fixed[1] + 7 * turn) % CAPACITY
         assert torch.equal(slots, here[0]) and torch.equal(places, here[1])
         held = tuple(x.clone() for x in mine)
-        assert torch.equal(got, attend.attend(*given, *held, *here))
+        assert torch.equal(got, attend.attend(*given, *held, *here, CAPACITY))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import tables
 import torch
 from attention_case import check_attend_cached
 
@@ -21,8 +22,7 @@ def test_attend_cached(
     where: torch.device,
     dtype: torch.dtype,
 ) -> None:
-    from omnitts_cli.kernels.triton.attention import attend_cached
-
+    attend_cached = tables.card().attend_cached
     check_attend_cached(
         attend_cached, heads, starts, rows, capacity=CAPACITY, longest=CAPACITY, where=where, dtype=dtype
     )

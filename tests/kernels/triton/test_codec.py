@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import replace
-from types import ModuleType
 
 import pytest
+import tables
 import torch
 from codec_case import small_codec
 from torch import Tensor
 
-from omnitts_cli.kernels import plain_codec
+from omnitts_cli.kernels import plain_codec, tiles
 from omnitts_cli.kernels.ops import CodecOps, Product
 from omnitts_cli.models.codec_decoder import Code2Wav
 from omnitts_cli.models.shapes import Code2WavShape, TransformerShape
@@ -33,14 +33,12 @@ DEVICE = "cpu" if INTERPRETED else "cuda"
 
 
 @pytest.fixture
-def products(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The module with small tiles, so that small tensors take every path."""
-    from omnitts_cli.kernels.triton import codec_products
-
-    monkeypatch.setattr(codec_products, "TILES", ((32, 32, 32, 4, 3), (16, 32, 32, 4, 3)))
-    monkeypatch.setattr(codec_products, "NORMED_TILES", ((16, 32, 32, 4, 3),))
-    monkeypatch.setattr(codec_products, "UNIT_TILES", {64: (32, 32, 4, 3), 32: (32, 16, 4, 3)})
-    return codec_products
+def products(monkeypatch: pytest.MonkeyPatch) -> CodecOps:
+    """The operations with small tiles, so that small tensors take every path."""
+    monkeypatch.setattr(tiles, "TILES", ((32, 32, 32, 4, 3), (16, 32, 32, 4, 3)))
+    monkeypatch.setattr(tiles, "NORMED_TILES", ((16, 32, 32, 4, 3),))
+    monkeypatch.setattr(tiles, "UNIT_TILES", {64: (32, 32, 4, 3), 32: (32, 16, 4, 3)})
+    return ops(torch.float16)
 
 
 @pytest.fixture(autouse=True)
@@ -52,9 +50,9 @@ def exact() -> Iterator[None]:
 
 
 def ops(kind: torch.dtype) -> CodecOps:
-    from omnitts_cli.kernels.triton.codec import OPS
-
-    return replace(OPS, operand=kind)
+    codec = tables.card().codec
+    assert codec is not None
+    return replace(codec, operand=kind)
 
 
 def random(*shape: int, seed: int = 0) -> Tensor:
@@ -87,7 +85,7 @@ def layer(
         pytest.param({"outputs": 24, "inputs": 24}, 3, False, id="odd sizes go the plain way"),
     ],
 )
-def test_product(products: ModuleType, made: dict, columns: int, residual: bool) -> None:
+def test_product(products: CodecOps, made: dict, columns: int, residual: bool) -> None:
     one = layer(**made)
     x = random(2, columns + (one.taps - 1) * one.dilation, made["inputs"])
     outputs = made["outputs"] // (2 if one.activation == "swiglu" else 1)
@@ -107,8 +105,8 @@ def test_product(products: ModuleType, made: dict, columns: int, residual: bool)
 
 @pytest.mark.parametrize("inputs", [96, 48])
 @pytest.mark.parametrize("keep", [True, False])
-def test_whole_unit(products: ModuleType, monkeypatch: pytest.MonkeyPatch, inputs: int, keep: bool) -> None:
-    monkeypatch.setattr(products, "UNIT_ENOUGH", 1)
+def test_whole_unit(products: CodecOps, monkeypatch: pytest.MonkeyPatch, inputs: int, keep: bool) -> None:
+    monkeypatch.setattr(tiles, "UNIT_ENOUGH", 1)
     kind = torch.float16
     wide = layer(inputs, inputs, kind, taps=7, activation="snake", dilation=3)
     point = layer(inputs, inputs, kind, activation="snake")
@@ -123,7 +121,7 @@ def test_whole_unit(products: ModuleType, monkeypatch: pytest.MonkeyPatch, input
         assert distance(got, wanted) < 2e-3  # the step between is rounded to 10 bits
 
 
-def test_snake_of_large_angles(products: ModuleType) -> None:
+def test_snake_of_large_angles(products: CodecOps) -> None:
     """The sine's angle may be far from zero."""
     one = replace(layer(32, 32, activation="snake"), scale=torch.full((32,), 40.0, device=DEVICE))
     x = 30 * random(1, 16, 32)
@@ -136,7 +134,7 @@ def test_snake_of_large_angles(products: ModuleType) -> None:
     assert distance(got, wanted) < 2e-4
 
 
-def test_half_precision_saturates(products: ModuleType) -> None:
+def test_half_precision_saturates(products: CodecOps) -> None:
     one = layer(32, 32, torch.float16)
     out = torch.zeros(1, 16, 32, dtype=torch.float16, device=DEVICE)
     products.product((60_000 * random(1, 16, 32).sign()).half(), one, out=out)
@@ -145,7 +143,7 @@ def test_half_precision_saturates(products: ModuleType) -> None:
 
 
 @pytest.mark.parametrize(("kind", "bound"), [(torch.float32, 1e-5), (torch.float16, 4e-3)], ids=str)
-def test_streams_are_the_whole(products: ModuleType, kind: torch.dtype, bound: float) -> None:
+def test_streams_are_the_whole(products: CodecOps, kind: torch.dtype, bound: float) -> None:
     made = small_codec().to(DEVICE)
     codes = torch.randint(0, 8, (2, 6, 2), generator=torch.Generator().manual_seed(1)).to(DEVICE)
     streams, slots = slot_decoder(made, 3, 3, ops(kind)), torch.tensor([2, 0], device=DEVICE)
@@ -154,7 +152,7 @@ def test_streams_are_the_whole(products: ModuleType, kind: torch.dtype, bound: f
 
 
 @pytest.mark.parametrize("keeps", [True, False])
-def test_new_streams_start_with_zeros(products: ModuleType, keeps: bool) -> None:
+def test_new_streams_start_with_zeros(products: CodecOps, keeps: bool) -> None:
     from omnitts_cli.kernels.triton.codec_rest import zero_start
 
     frames, slots = torch.tensor([0, 3, 0], device=DEVICE), torch.tensor([1, 2], device=DEVICE)
@@ -167,7 +165,7 @@ def test_new_streams_start_with_zeros(products: ModuleType, keeps: bool) -> None
 
 
 @pytest.mark.parametrize(("kind", "bound"), [(torch.float32, 1e-5), (torch.float16, 4e-3)], ids=str)
-def test_streams_that_lose_their_first_samples(products: ModuleType, kind: torch.dtype, bound: float) -> None:
+def test_streams_that_lose_their_first_samples(products: CodecOps, kind: torch.dtype, bound: float) -> None:
     shape = Code2WavShape(
         groups=2,
         codes=8,

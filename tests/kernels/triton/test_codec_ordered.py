@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tables
 import torch
 from codec_case import small_codec
 from hopper import HOPPER
 from torch import Tensor
 
+from omnitts_cli.kernels import tiles
 from omnitts_cli.kernels.ops import CodecOps
 from omnitts_cli.models.codec_decoder import CodecDecoder
 from omnitts_cli.models.slot_decoder import slot_decoder
@@ -33,10 +35,7 @@ only_on_a_card = pytest.mark.skipif(INTERPRETED, reason="the released codec is t
 
 
 def codec_ops(ordered: bool = True) -> CodecOps:
-    from omnitts_cli.kernels.cuda.exact import exact
-    from omnitts_cli.kernels.triton import OPS
-
-    ops = (exact(OPS) if ordered else OPS).codec
+    ops = tables.card("triton nvrtc" if HOPPER else "triton", exact=ordered).codec
     assert ops is not None
     return ops
 
@@ -121,19 +120,17 @@ def stepwise(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles and thresholds so small that a small codec takes every kernel, and products in steps."""
     from triton.runtime.interpreter import InterpreterBuilder
 
-    from omnitts_cli.kernels.triton import codec_products, codec_wide
-
     monkeypatch.setattr(InterpreterBuilder, "create_dot", added_in_steps)
-    monkeypatch.setattr(codec_products, "TILES", ((64, 32, 32, 4, 3), (16, 32, 32, 4, 3)))
-    monkeypatch.setattr(codec_products, "ORDERED_TILES", ((64, 64, 32, 4, 3), (64, 32, 16, 4, 3), (64, 16, 32, 4, 3)))
-    monkeypatch.setattr(codec_products, "NORMED_TILES", ((32, 32, 32, 4, 3), (16, 32, 16, 4, 3)))
-    monkeypatch.setattr(codec_products, "UNIT_TILES", {64: (64, 32, 4, 3), 32: (64, 16, 4, 3)})
-    monkeypatch.setattr(codec_products, "UNIT_ENOUGH", 2)
-    monkeypatch.setattr(codec_products, "ENOUGH", 5)
-    monkeypatch.setattr(codec_products, "PROGRAMS", 8)
-    monkeypatch.setattr(codec_wide, "TILES", ((64, 32, 16, 4, 3),) * 2)
-    monkeypatch.setattr(codec_wide, "UNIT_TILES", {64: (64, 32, 4, 3), 32: (64, 16, 4, 3)})
-    monkeypatch.setattr(codec_wide, "ENOUGH", 3)
+    monkeypatch.setattr(tiles, "TILES", ((64, 32, 32, 4, 3), (16, 32, 32, 4, 3)))
+    monkeypatch.setattr(tiles, "ORDERED_TILES", ((64, 64, 32, 4, 3), (64, 32, 16, 4, 3), (64, 16, 32, 4, 3)))
+    monkeypatch.setattr(tiles, "NORMED_TILES", ((32, 32, 32, 4, 3), (16, 32, 16, 4, 3)))
+    monkeypatch.setattr(tiles, "UNIT_TILES", {64: (64, 32, 4, 3), 32: (64, 16, 4, 3)})
+    monkeypatch.setattr(tiles, "UNIT_ENOUGH", 2)
+    monkeypatch.setattr(tiles, "ENOUGH", 5)
+    monkeypatch.setattr(tiles, "PROGRAMS", 8)
+    monkeypatch.setattr(tiles, "WIDE_TILES", ((64, 32, 16, 4, 3),) * 2)
+    monkeypatch.setattr(tiles, "WIDE_UNIT_TILES", {64: (64, 32, 4, 3), 32: (64, 16, 4, 3)})
+    monkeypatch.setattr(tiles, "WIDE_ENOUGH", 3)
 
 
 @pytest.fixture

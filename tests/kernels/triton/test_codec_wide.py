@@ -11,12 +11,13 @@ from dataclasses import replace
 from types import ModuleType
 
 import pytest
+import tables
 import torch
 from hopper import HOPPER, relative_error
 from torch import Tensor
 
-from omnitts_cli.kernels import plain_codec
-from omnitts_cli.kernels.ops import Product
+from omnitts_cli.kernels import plain_codec, tiles
+from omnitts_cli.kernels.ops import CodecOps, Product
 
 pytest.importorskip("triton")
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
@@ -35,14 +36,21 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The module, used for any number of programs."""
     from omnitts_cli.kernels.triton import codec_wide
 
-    monkeypatch.setattr(codec_wide, "ENOUGH", 1)
-    monkeypatch.setattr(codec_wide, "ENOUGH_SMALL", 1)
-    monkeypatch.setattr(codec_wide, "ENOUGH_LARGE", NEVER)
+    monkeypatch.setattr(tiles, "WIDE_ENOUGH", 1)
+    monkeypatch.setattr(tiles, "WIDE_ENOUGH_SMALL", 1)
+    monkeypatch.setattr(tiles, "WIDE_ENOUGH_LARGE", NEVER)
     if INTERPRETED:
-        monkeypatch.setattr(codec_wide, "LARGE_TILES", ((32, 64, 16, 4, 3), (64, 32, 16, 4, 3)))
-        monkeypatch.setattr(codec_wide, "TILES", ((32, 32, 16, 4, 3), (16, 32, 16, 4, 3)))
-        monkeypatch.setattr(codec_wide, "UNIT_TILES", {64: (32, 32, 4, 3), 32: (32, 16, 4, 3)})
+        monkeypatch.setattr(tiles, "LARGE_WIDE_TILES", ((32, 64, 16, 4, 3), (64, 32, 16, 4, 3)))
+        monkeypatch.setattr(tiles, "WIDE_TILES", ((32, 32, 16, 4, 3), (16, 32, 16, 4, 3)))
+        monkeypatch.setattr(tiles, "WIDE_UNIT_TILES", {64: (32, 32, 4, 3), 32: (32, 16, 4, 3)})
     return codec_wide
+
+
+def codec(exact: bool = False) -> CodecOps:
+    """The operations as the thresholds of now choose them."""
+    ops = tables.card(exact=exact).codec
+    assert ops is not None
+    return ops
 
 
 def random(*shape: int, seed: int = 0) -> Tensor:
@@ -75,7 +83,7 @@ def test_product(
     activation: str, adds: bool, keeps: bool, large: bool,
 ) -> None:  # fmt: skip
     if large:
-        wide.ENOUGH_LARGE = 1
+        tiles.WIDE_ENOUGH_LARGE = 1
     columns, inputs, outputs = columns * SIZE, inputs * SIZE, outputs * SIZE
     one = layer(outputs, inputs, taps, dilation, activation)
     x = random(streams, columns + (taps - 1) * dilation, inputs).half()
@@ -85,8 +93,7 @@ def test_product(
     for product in (wide.product, plain_codec.product):
         kept = torch.full((streams, columns, outputs), float("nan"), device=DEVICE).half() if keeps else None
         track = torch.full((streams, past + columns, outputs), 7.0, device=DEVICE).half()
-        done = product(x, one, residual, kept, track[:, past:])
-        assert done is not False
+        product(x, one, residual, kept, track[:, past:])
         results.append((track, kept))
     assert torch.equal(results[0][0][:, :past], results[1][0][:, :past])  # what lies in front is left alone
     assert relative_error(results[0][0], results[1][0]) < 2e-3
@@ -98,14 +105,14 @@ def test_product(
 @pytest.mark.parametrize("keep", [True, False])
 def test_residual_unit(wide: ModuleType, inputs: int, keep: bool) -> None:
     inputs, columns = inputs * (1 if INTERPRETED else 2), 64 * SIZE
-    if inputs // 3 * 2 not in wide.UNIT_TILES:
+    if inputs // 3 * 2 not in tiles.WIDE_UNIT_TILES:
         pytest.skip("not a width of the released codec")
     conv, point = layer(inputs, inputs, 7, 3), layer(inputs, inputs)
     x = random(2, columns + 18, inputs).half()
     results = []
     for unit in (wide.residual_unit, plain_codec.residual_unit):
         residual, out = random(2, columns, inputs, seed=5).half(), torch.zeros(2, columns, inputs, device=DEVICE).half()
-        assert unit(x, conv, point, residual, keep, out) is not False
+        unit(x, conv, point, residual, keep, out)
         results.append((residual, out))
     for got, wanted in zip(*results, strict=True):
         assert relative_error(got, wanted) < 2e-3
@@ -118,7 +125,7 @@ def test_large_values_saturate(wide: ModuleType) -> None:
     x, results = random(2, columns + 6, inputs).half(), []
     for unit in (wide.residual_unit, plain_codec.residual_unit):
         residual, out = random(2, columns, inputs, seed=5).half(), torch.zeros(2, columns, inputs, device=DEVICE).half()
-        assert unit(x, conv, point, residual, True, out) is not False
+        unit(x, conv, point, residual, True, out)
         results.append((residual, out))
     for got, wanted in zip(*results, strict=True):
         assert got.isfinite().all() and got.abs().max() == 65504
@@ -134,15 +141,13 @@ def test_small_tiles_have_the_bits_of_the_other_kernels(
     wide: ModuleType, inputs: int, outputs: int, taps: int, activation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first products of the released codec, 16 frames of 32 streams, in the order that --exact asks for."""
-    from omnitts_cli.kernels.triton import codec_products
-
     one, x = layer(outputs, inputs, taps, 1, activation), random(32, 64 + taps - 1, inputs).half()
     results = []
     for enough in (1, 1 << 40):
-        monkeypatch.setattr(wide, "ENOUGH", enough)
-        monkeypatch.setattr(wide, "ENOUGH_SMALL", enough)
+        monkeypatch.setattr(tiles, "WIDE_ENOUGH", enough)
+        monkeypatch.setattr(tiles, "WIDE_ENOUGH_SMALL", enough)
         kept, out = torch.zeros(32, 64, outputs, device=DEVICE), torch.zeros(32, 64, outputs, device=DEVICE).half()
-        codec_products.product(x, one, before=kept, out=out, ordered=True)
+        codec(exact=True).product(x, one, before=kept, out=out)
         results.append((kept, out))
     for got, wanted in zip(*results, strict=True):
         assert torch.equal(got, wanted)
@@ -152,18 +157,17 @@ def test_small_tiles_have_the_bits_of_the_other_kernels(
 @pytest.mark.parametrize(("columns", "channels"), [(256, 768), (640, 384), (640, 192), (1920, 96)])
 def test_sums_have_the_bits_of_the_other_kernels(wide: ModuleType, columns: int, channels: int) -> None:
     """A convolution, the product after it and a transposed convolution of the released shapes, four streams."""
-    from omnitts_cli.kernels.triton import codec_products
-
     conv, point, rise = layer(channels, channels, 7, 3), layer(channels, channels), layer(2 * channels, channels, 2)
     x = random(4, columns + 18, channels).half()
     results = []
     for enough in (1, 1 << 40):
-        wide.ENOUGH = enough
+        tiles.WIDE_ENOUGH = enough
         residual = random(4, columns, channels, seed=5).half()
         out = torch.zeros_like(residual)
-        codec_products.residual_unit(x, conv, point, residual, True, out)
+        ops = codec()
+        ops.residual_unit(x, conv, point, residual, True, out)
         kept = torch.zeros(4, columns, 2 * channels, device=DEVICE).half()
-        codec_products.product(x[:, : columns + 1].contiguous(), rise, before=kept, out=torch.empty_like(kept))
+        ops.product(x[:, : columns + 1].contiguous(), rise, before=kept, out=torch.empty_like(kept))
         results.append((residual, out, kept))
     for got, wanted in zip(*results, strict=True):
         assert torch.equal(got, wanted)
@@ -175,9 +179,9 @@ def test_large_tiles_have_the_bits_of_the_others(wide: ModuleType, inputs: int, 
     one, x = layer(outputs, inputs, taps), random(4, 512 + taps - 1, inputs).half()
     results = []
     for enough in (1, NEVER):
-        wide.ENOUGH_LARGE = enough
+        tiles.WIDE_ENOUGH_LARGE = enough
         kept, track = random(4, 512, outputs, seed=5).half(), torch.zeros(4, 518, outputs, device=DEVICE).half()
-        assert wide.product(x, one, None, kept, track[:, 6:])
+        wide.product(x, one, None, kept, track[:, 6:])
         results.append((kept, track))
     for got, wanted in zip(*results, strict=True):
         assert torch.equal(got, wanted)
@@ -185,24 +189,14 @@ def test_large_tiles_have_the_bits_of_the_others(wide: ModuleType, inputs: int, 
 
 def test_exact_uses_them(wide: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their sums have the order that --exact asks for, so the number of columns may choose them."""
-    from omnitts_cli.kernels.triton import codec_products
-
     used = list[str]()
     for name in ("product", "residual_unit"):
-        monkeypatch.setattr(wide, name, lambda *_, name=name: not used.append(name))
-    monkeypatch.setattr(codec_products, "run", lambda *_, **__: None)
+        monkeypatch.setattr(wide, name, lambda *_, name=name, **more: used.append(name))
+    monkeypatch.setattr("omnitts_cli.kernels.triton.codec_products.run", lambda *_, **__: None)
     for channels, columns, expected in ((96, 14080, "residual_unit"), (768, 4096, "product")):
         conv, point, x = layer(channels, channels, 7, 3), layer(channels, channels), random(1, columns + 18, channels)
-        for ordered in (True, False):
+        for exact in (True, False):
             out, residual = torch.empty(1, columns, channels, device=DEVICE).half(), random(1, columns, channels).half()
-            codec_products.residual_unit(x.half(), conv, point, residual, True, out, ordered=ordered)
+            codec(exact).residual_unit(x.half(), conv, point, residual, True, out)
             assert set(used) == {expected}
             used.clear()
-
-
-def test_what_does_not_suit_is_left_to_the_other_kernels(wide: ModuleType) -> None:
-    one, out = layer(64 * SIZE, 32 * SIZE), torch.empty(2, 33, 64 * SIZE, dtype=torch.float16, device=DEVICE)
-    assert not wide.product(random(2, 33, 32 * SIZE).half(), one, None, None, out)  # a tile would span two streams
-    assert not wide.product(random(2, 32 * SIZE, 32 * SIZE), one, None, None, out)  # not float16
-    wide.ENOUGH = 1 << 20
-    assert not wide.product(random(2, 32 * SIZE, 32 * SIZE).half(), one, None, None, out)

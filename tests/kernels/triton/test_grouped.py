@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import tables
 import torch
 from frame_table import close
 from torch import Tensor
@@ -109,7 +110,7 @@ def test_the_released_sizes(rows: int, where: torch.device) -> None:
     """With the library's grouped product, against the plain version."""
     if where.type == "cpu":
         pytest.skip("too large for the interpreter")
-    from omnitts_cli.kernels.triton import long
+    long = tables.card().long
 
     x, norm, block = made(rows, 128, 8, 768, 2048, where, torch.bfloat16)
     fast, truth = long.experts(x, norm, EPS, block), plain.experts(x, norm, EPS, block)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import tables
 import torch
 from attention_case import check_attend_cached
 from frame_table import close
@@ -28,7 +29,7 @@ def test_attend_cached(
     where: torch.device,
     dtype: torch.dtype,
 ) -> None:
-    from omnitts_cli.kernels.triton.long import attend_cached
+    attend_cached = tables.card().long.attend_cached
 
     longest = max(starts) + rows
     check_attend_cached(
@@ -58,7 +59,7 @@ def test_scores_are_float32(rows: int, where: torch.device, dtype: torch.dtype) 
 
 @pytest.mark.parametrize("rows", [3, 400])
 def test_experts_of_the_released_sizes(rows: int, where: torch.device, dtype: torch.dtype) -> None:
-    from omnitts_cli.kernels.triton.long import experts
+    experts = tables.card().long.experts
 
     if where.type == "cpu":
         pytest.skip("too large for the interpreter")

@@ -6,6 +6,7 @@ import os
 from dataclasses import fields, replace
 
 import pytest
+import tables
 import torch
 from frame_table import close
 from torch import Tensor
@@ -64,27 +65,25 @@ def said(x: Tensor, norm: Tensor, block: ExpertBlock) -> Tensor:
 
 
 def test_experts_are_the_plain_ones(case: tuple[Tensor, Tensor, ExpertBlock]) -> None:
-    from omnitts_cli.kernels.triton.mixture import experts
+    experts = tables.card().experts
 
     x, norm, block = case
     close(experts(x, norm, EPS, block), said(x, norm, block))
     close(plain.experts(x, norm, EPS, block), said(x, norm, block))
 
 
-def test_both_forms_agree_and_rows_keep_to_themselves(where: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
-    from omnitts_cli.kernels.triton import mixture as room
+def test_both_forms_agree_and_rows_keep_to_themselves(where: torch.device) -> None:
+    from omnitts_cli.kernels.triton.mixture import few, together
 
     x, norm, block = made(20, 10, 2, 3, 32, 64, where, torch.float32)
-    together = room.experts(x, norm, EPS, block)
-    monkeypatch.setattr(room, "FEW", 20)
-    alone = room.experts(x, norm, EPS, block)
-    torch.testing.assert_close(together, alone, rtol=1e-5, atol=1e-5)
-    assert torch.equal(torch.cat([room.experts(row[None], norm, EPS, block) for row in x]), alone)
+    alone = few(x, norm, EPS, block)
+    torch.testing.assert_close(together(x, norm, EPS, block), alone, rtol=1e-5, atol=1e-5)
+    assert torch.equal(torch.cat([few(row[None], norm, EPS, block) for row in x]), alone)
 
 
 @pytest.mark.parametrize("rows", [2, 20])
 def test_a_row_of_nan_does_not_change_the_others(where: torch.device, rows: int) -> None:
-    from omnitts_cli.kernels.triton.mixture import experts
+    experts = tables.card().experts
 
     x, norm, block = made(rows, 10, 2, 3, 32, 64, where, torch.float32)
     clean = experts(x, norm, EPS, block)
@@ -98,7 +97,7 @@ def test_a_row_of_nan_does_not_change_the_others(where: torch.device, rows: int)
 @pytest.mark.parametrize("rows", [2, 20])
 def test_captured_is_eager(where: torch.device, rows: int) -> None:
     """The experts of a row change from replay to replay; a captured step must not keep the first ones."""
-    from omnitts_cli.kernels.triton.mixture import experts
+    experts = tables.card().experts
 
     x, norm, block = made(rows, 10, 2, 3, 32, 64, where, torch.bfloat16)
     experts(x, norm, EPS, block)
@@ -112,7 +111,7 @@ def test_captured_is_eager(where: torch.device, rows: int) -> None:
 
 
 def test_sizes_that_no_tile_divides_go_the_plain_way(where: torch.device) -> None:
-    from omnitts_cli.kernels.triton.mixture import experts
+    experts = tables.card().experts
 
     x, norm, block = made(3, 5, 1, 2, 24, 40, where, torch.float32)
     assert torch.equal(experts(x, norm, EPS, block), plain.experts(x, norm, EPS, block))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import tables
 import torch
 from frame_table import close
 from torch import Tensor
@@ -37,7 +38,7 @@ def exact_norm(x: Tensor, norm: Tensor) -> Tensor:
 
 
 def test_linear_is_plain_linear(case: tuple[Tensor, ...]) -> None:
-    from omnitts_cli.kernels.triton.products import linear
+    linear = tables.card().linear
 
     x, _, weight, bias, _ = case
     close(linear(x, weight), plain.linear(*wide(x, weight)))
@@ -45,7 +46,7 @@ def test_linear_is_plain_linear(case: tuple[Tensor, ...]) -> None:
 
 
 def test_norm_linear_is_norm_then_linear(case: tuple[Tensor, ...]) -> None:
-    from omnitts_cli.kernels.triton.products import norm_linear
+    norm_linear = tables.card().norm_linear
 
     x, norm, weight, _, _ = case
     x64, norm64, weight64 = wide(x, norm, weight)
@@ -53,7 +54,7 @@ def test_norm_linear_is_norm_then_linear(case: tuple[Tensor, ...]) -> None:
 
 
 def test_norm_swiglu_gates_the_first_half(case: tuple[Tensor, ...]) -> None:
-    from omnitts_cli.kernels.triton.products import norm_swiglu
+    norm_swiglu = tables.card().norm_swiglu
 
     x, norm, weight, _, _ = case
     x64, norm64, weight64 = wide(x, norm, weight)
@@ -64,7 +65,8 @@ def test_norm_swiglu_gates_the_first_half(case: tuple[Tensor, ...]) -> None:
 def test_linear_add_adds_to_its_own_row(case: tuple[Tensor, ...]) -> None:
     """And the next product reads its norm, whether or not that has been computed already."""
     from omnitts_cli.kernels.triton.norms import norm
-    from omnitts_cli.kernels.triton.products import linear_add
+
+    linear_add = tables.card().linear_add
 
     x, _, weight, bias, residual = case
     after = bias.abs() + 0.5
