@@ -22,7 +22,7 @@ from omnitts_cli.bench.job import PACKAGES, BenchJob, BenchTexts, BenchVoice, sl
 from omnitts_cli.bench.server import Asking
 from omnitts_cli.bench.workload import BenchText
 from omnitts_cli.errors import UsageError
-from omnitts_cli.kernels.cpu import native
+from omnitts_cli.kernels.cpu import library
 from omnitts_cli.settings.engine import EngineSettings
 
 SETTINGS = EngineSettings(device="cpu", threads=1, slots=4, seconds=10.0, offline=True)
@@ -121,7 +121,7 @@ def test_slots_are_as_long_as_the_work() -> None:
     assert BenchVoice("clone", transcript="a").reference_s == 6.0
 
 
-@pytest.mark.skipif(native() is None, reason="needs the compiled library")
+@pytest.mark.skipif(not library.usable(), reason="needs the compiled library")
 def test_exact_is_in_the_report_with_its_fingerprint() -> None:
     report, _ = run(job(settings=replace(SETTINGS, exact=True), shape=Shape(levels=(1,), requests=1, warmup=0)))
     assert re.fullmatch("[0-9a-f]{12}", report.workload["exact"])
