@@ -1,4 +1,4 @@
-"""Counts what the plan of the house names, in this checkout and in others: python benchmarks/house.py [FOLDER...]
+"""Counts lines, doubled names, readers, runners and circles, here and elsewhere: python benchmarks/house.py [FOLDER...]
 
 Each folder is a checkout, such as one that `git worktree add ../before COMMIT` made.
 """
@@ -87,7 +87,7 @@ def readers(root: Path) -> set[str]:
 
 
 def runners(root: Path) -> set[str]:
-    """The classes of batch and books that run the threads of many texts, and give the engine's thread its turn."""
+    """The classes of batch and books that run many texts in threads, and shorten the time between turns of threads."""
     found = set()
     for path in modules(root):
         for node in ast.walk(tree(root / path)) if path.parts[1] in ("fleet", "books", "corpus") else ():
@@ -102,7 +102,7 @@ def checkpoints(root: Path) -> list[str]:
 
 
 def circles(root: Path) -> list[list[str]]:
-    """Groups of modules of one room that import each other; late imports and those for types count."""
+    """Groups of modules of one room that import each other; late imports and those for types count too."""
     names = {".".join(path.with_suffix("").parts): path for path in modules(root)}
     edges: dict[str, set[str]] = {name: set() for name in names}
     for name, path in names.items():

@@ -1,6 +1,4 @@
-"""The CPU as a device for the compiled library alone: streams run at once, and arrays are those of NumPy. Does not
-import torch.
-"""
+"""The CPU as a device for the compiled library alone: work runs at once, on NumPy arrays. Does not import torch."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ def omp_threads() -> int | None:
 
 
 MOST_WORKERS = 4
-"""The engine has no more jobs of the codec in flight."""
+"""More would be idle: the engine has at most so many jobs of the codec in flight."""
 
 
 class HostFetch:
@@ -95,7 +93,7 @@ class HostDevice:
     eight = False
     """Whether the language side has weights in 8 bits."""
     unloadable: str | None = None
-    """Why the compiled library that is there is not in use."""
+    """Why a compiled library that was found is not in use."""
 
     def __init__(self, threads: int | None = None, cores: int | None = None) -> None:
         self.threads = threads or omp_threads() or physical_cores()

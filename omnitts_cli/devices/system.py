@@ -13,7 +13,7 @@ from pathlib import Path
 CONTAINER = Path("/sys/fs/cgroup/cpu.max")
 MEMORY = Path("/proc/meminfo")
 PAGES = ("free", "inactive", "speculative", "purgeable")
-"""Pages that macOS counts, and would give to a program that asks for memory."""
+"""The kinds of pages, as macOS names them, that a program which asks for memory can get."""
 
 
 def processor() -> str:

@@ -116,7 +116,7 @@ class Runner(Generic[Text, Result]):
         return found
 
     def rest(self) -> Iterator[Result]:
-        """The results that are there; without errors."""
+        """The results that are ready; errors are left out."""
         with suppress(Empty):
             while True:
                 found = self._finished.get_nowait()

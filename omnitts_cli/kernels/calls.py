@@ -1,7 +1,7 @@
-"""Calls of operations, as far as the choice of a kernel depends on them, and the conditions of the table in choose.py:
-whether a variant suits the shapes of a call.
+"""What the choice of a kernel needs to know of a call, and the conditions in the table of choose.py: whether a variant
+suits the shapes of a call.
 
-A call holds numbers only, so that one on a card that is not there can be asked about.
+A call holds numbers only, so that the choice can also be asked for a card that is not here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from omnitts_cli.kernels.tiles import GATED
 BF16, FP16, FP32 = "bfloat16", "float16", "float32"
 HALVES = (BF16, FP16)
 MOST_TRACKS = 64
-"""Tracks of the decoder in C."""
+"""The most tracks that the decoder in C takes."""
 
 
 class ProductCall(NamedTuple):
@@ -41,7 +41,7 @@ class ProductCall(NamedTuple):
     dtype: str
     outputs: int  # gates and ups both count
     inputs: int
-    neat: bool = True  # operands are contiguous, at addresses of which the copy engine can fetch
+    neat: bool = True  # operands are contiguous, at addresses from which the copy engine can fetch
     normed_neat: bool = True  # the same after the norm
 
 

@@ -1,8 +1,8 @@
-"""Which kernel runs. For each operation: its variants in the order in which they are asked, what each needs of the
-machine and of a call, and its price, which is what was measured when it was compared with the next one.
+"""Which kernel runs. Each operation has variants, in the order in which they are asked. A variant says what it needs of
+the machine and of a call, and its price: what it gained over the next one when both were measured.
 
 This is the only place that decides. `ops` makes the table of operations of a machine; `decide` says what would run on
-any machine, also on one that is not there: `omnitts doctor --kernels`. A variant that could not be loaded, and an
+any machine, whether or not it is here: `omnitts doctor --kernels`. A variant that could not be loaded, and an
 operation that nothing can run, are errors at the start.
 """
 
@@ -79,7 +79,7 @@ TRITON_FROM = (8, 0)
 SHAPES = {UNKNOWN, UNTIMED}
 LIBRARIES = {"c": "the compiled CPU library", "c8": "the compiled CPU library", "triton": "Triton", "nvrtc": "NVRTC"}
 NOT_MEASURED = "not measured"
-REFERENCE = "the plain version: the others are compared with it"
+REFERENCE = "the plain version, with which the others are compared"
 
 
 # ---- the table
@@ -93,7 +93,7 @@ class Variant:
     runs: str  # "module:function" in kernels/; "" leaves the operation to those that it consists of
     price: str
     device: str = ""  # "": any
-    card: str = ""  # no other
+    card: str = ""  # "": any
     least: tuple[int, int] = (0, 0)  # compute capability
     libraries: tuple[str, ...] = ()
     off: bool = False  # OMNITTS_NATIVE=0 switches it off
@@ -151,8 +151,8 @@ NAMES = {BF16: "bf16", FP16: "fp16", FP32: "fp32", EIGHT: "8 bits"}
 
 @dataclass(frozen=True)
 class Operation:
-    """A field of Ops, or with "codec." of CodecOps, and its variants. `order`: the argument that asks for sums in one
-    order. `fuses`: it makes an object from weights, which may fail, or is missing where nothing is fused."""
+    """A field of Ops and its variants; a name that begins with "codec." is a field of CodecOps. `order`: the argument
+    that asks for sums in one order. `fuses`: its function makes an object from weights, or None if it cannot."""
 
     name: str
     words: str
@@ -195,7 +195,7 @@ def plain(runs: str) -> Variant:
     return Variant(f"{runs.partition(':')[0]}.py", runs, REFERENCE)
 
 
-LAYERS = Variant("layer by layer", "", "what its products and its attention cost", exact=False)
+LAYERS = Variant("layer by layer", "", "as fast as its products and its attention, listed apart", exact=False)
 EXACT = "holds --exact: a row has the same bits in any company"
 IN_C = "with stack, frame and codec in C 0.21 to 0.23 of the RTF of Python, tiny, one stream (AVX-512)"
 QUANTISED = "a frame of 0.6B in 0.33 of the time of float32 in torch (2 threads, AVX2)"
@@ -208,16 +208,16 @@ OWN_CODEC = "with the codec's other kernels 12 % at 8 streams, 60 % at 64 (1.7B,
 # fmt: off
 OPERATIONS = (
     Operation("fuse_step", "talker, a step", of_stack, (
-        hopper("talker.cu", "cuda.talker:fuse_step", "13 to 18 % at 1 and 8 streams (1.7B, H100)", (1, 8),
+        hopper("talker.cu", "cuda.talker:fuse_step", "13 to 18 % more sound at 1 and 8 streams (1.7B, H100)", (1, 8),
                released((1, 2))),
-        hopper("rows_*.cu", "cuda.talker:fuse_step", "10 % at 16 streams (1.7B, H100)", (9, 16),
+        hopper("rows_*.cu", "cuda.talker:fuse_step", "10 % more sound at 16 streams (1.7B, H100)", (9, 16),
                released((1, 2)), exact=False),
         hopper("rows_*.cu, --exact", "cuda.talker:fuse_step", EXACT, (9, MANY), released((1, 2)), exact=True),
         LAYERS,
     ), order="exact", limit="most_rows", fuses=True),
     Operation("fuse_predictor", "predictor, a frame", of_predictor, (
         hopper("predictor.cu", "cuda.predictor:fuse_predictor",
-               "34 to 43 % at 1 and 8 streams, 22 % at 16 (1.7B, H100)", (1, 16), released_predictor),
+               "34 to 43 % more sound at 1 and 8 streams, 22 % at 16 (1.7B, H100)", (1, 16), released_predictor),
         hopper("rows_*.cu, --exact", "cuda.predictor:fuse_predictor", EXACT, (17, MANY), released_predictor,
                exact=True),
         LAYERS,
@@ -450,7 +450,7 @@ def nothing_runs(operation: Operation, hardware: Hardware | None, reasons: Mappi
 
 
 def load(variant: Variant, function: str, handles: Mapping[str, Any]) -> Any:
-    """What a variant runs; an error if there is no such thing. `function`: instead of the one that it names."""
+    """The function of a variant; an error if there is none. `function`: a name to use instead of the variant's own."""
     if not variant.runs:
         return None
     module, _, named = variant.runs.partition(":")
@@ -561,7 +561,7 @@ class Decision:
 
     @property
     def missed(self) -> list[tuple[Variant, str]]:
-        """Of these, the ones that another card, library, setting or number of rows would allow."""
+        """Those of `refused` that another card, library, setting or number of rows would allow."""
         return [(one, reason) for one, reason in self.refused if reason not in SHAPES and one.exact is not True]
 
 

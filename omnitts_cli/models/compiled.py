@@ -1,6 +1,6 @@
-"""Compiled: a SpeechModel that the compiled library of the CPU calculates, with arrays of NumPy. Does not import torch.
+"""Compiled: a SpeechModel that runs in the compiled library of the CPU, on NumPy arrays. Does not import torch.
 
-The library has everything for weights in float32 of a small model, and for weights in 8 bits.
+The library can run small models in float32, and models of any size in 8 bits.
 """
 
 from __future__ import annotations

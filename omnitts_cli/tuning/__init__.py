@@ -1,1 +1,1 @@
-"""Tuning: teaches a model the voice of a person from recordings; and what the training of `tiny` shares with it."""
+"""Tuning teaches a model the voice of a person from recordings. The training of `tiny` uses parts of it."""

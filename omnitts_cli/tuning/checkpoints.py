@@ -15,8 +15,9 @@ LARGEST = 14 << 20  # bytes of one part
 
 
 def save(folder: Path, stem: str, tensors: Mapping[str, Tensor], about: Mapping[str, str] | None = None) -> None:
-    """Written beside the old parts and renamed at the end, so that an interruption leaves one complete checkpoint. With
-    `about`, which `about` returns again, it is one part of any size: then a kill at any moment leaves one."""
+    """Writes new parts beside the old ones and renames them at the end, so that an interruption leaves a complete
+    checkpoint. With `about`, which the function of that name reads back, there is one part of any size: then even a
+    kill leaves a complete one."""
     folder.mkdir(parents=True, exist_ok=True)
     parts: list[dict[str, Tensor]] = [{}]
     held = 0
@@ -33,7 +34,7 @@ def save(folder: Path, stem: str, tensors: Mapping[str, Tensor], about: Mapping[
     for number in range(len(parts)):
         (folder / f"{stem}.{number}.new").rename(folder / f"{stem}.{number}.safetensors")
     number = len(parts)
-    while (stale := folder / f"{stem}.{number}.safetensors").exists():  # of a larger checkpoint before
+    while (stale := folder / f"{stem}.{number}.safetensors").exists():  # of an earlier, larger checkpoint
         stale.unlink()
         number += 1
 

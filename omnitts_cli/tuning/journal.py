@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 class Journal:
-    """Appends lines to the journal file. `echo`: also to standard error, as a stage prints nothing else."""
+    """Appends lines to the journal file. `echo`: also to standard error, where a stage prints nothing else."""
 
     def __init__(self, path: Path, stage: str, echo: bool = True) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)

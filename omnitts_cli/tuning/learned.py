@@ -1,4 +1,4 @@
-"""An adapter while it is learned: a pair of narrow matrices beside each linear layer of a stack, in float32.
+"""An adapter while it learns: a pair of narrow matrices beside each linear layer of a stack, in float32.
 
 The modules stay as they are. Their stacks get operations that add scale * B(A x) to the products whose weights have
 pairs. A joined weight (qkv, gate_up) has a pair for each of the checkpoint's own layers.

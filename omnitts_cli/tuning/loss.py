@@ -1,7 +1,7 @@
 """The loss on recordings. The rows of an example are those of generation: the prompt of its text, then its frames.
 
-Position p predicts what stands at p + 1. The codes 1.. of a frame are predicted from the hidden state of the position
-before the frame, which predicted its code 0. Losses are sums, to be divided by the counts of a whole step: the mean of
+Position p predicts what stands at p + 1. The codes 1.. of a frame are predicted from the same hidden state as its
+code 0, that of the position before the frame. Losses are sums, to be divided by the counts of a whole step: the mean of
 the means of unequal parts would weigh short clips more.
 """
 

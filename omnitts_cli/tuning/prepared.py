@@ -1,7 +1,7 @@
 """What is learned from: the codes of each clip, and the vector of its speaker.
 
-Clips are encoded one by one, as the last frame of a clip depends on what it is padded with. Results are kept in a
-folder, by the samples and by the model that encoded them: a second run encodes nothing.
+Clips are encoded one by one, as the last frame of a clip depends on its padding. A folder keeps the results, named
+after the samples and the model that encoded them: a second run encodes nothing.
 """
 
 from __future__ import annotations

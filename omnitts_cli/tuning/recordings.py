@@ -1,4 +1,4 @@
-"""The recordings of a person: which there are, what is wrong with them, and what is mended before they are learned.
+"""The recordings of a person: finding, checking and mending them before they are learned.
 
 Two passes read them. The first measures; no more than one clip is in memory. The second cuts and levels each clip.
 """
@@ -41,7 +41,7 @@ CLIPPED_SHARE, MOST_CLIPPED = 0.001, 0.2  # of the samples of a clip; of all cli
 SLOWEST, FASTEST = 4.0, 25.0  # letters a second
 SAME_TEXT = 3
 QUIET_DB = 45.0  # below the peak: silence at the edges
-BEFORE_S, AFTER_S = 0.1, 0.2  # of it that stays
+BEFORE_S, AFTER_S = 0.1, 0.2  # how much of it stays
 LEVEL_DB = 6.0  # a clip is made louder or quieter by at most this
 HELD_LEAST, HELD_MOST, HELD_SHORTEST_S = 4, 60, 1.5
 
@@ -53,7 +53,7 @@ REASONS = {
     "silent": "silent",
     "clipped": "clipped",
     "misfit": "whose text does not fit their length",
-    "duplicate": "said more than once",
+    "duplicate": "repeated",
 }
 
 
@@ -83,8 +83,8 @@ class SpokenClip:
 
 
 class Transcripts:
-    """What a recogniser understood in recordings, by the sum of their samples. The file in the folder of the run keeps
-    it, so that the same command learns the same words."""
+    """What a recogniser understood in recordings, by the checksum of their samples. A file in the folder of the run
+    keeps it, so that the same command learns the same words."""
 
     def __init__(self, hear: Transcriber, path: Path) -> None:
         self._hear, self._path = hear, path
@@ -93,7 +93,7 @@ class Transcripts:
             known = json.loads(files.read(path, MOST_TRANSCRIPTS))
             self._known = {digest: text for digest, text in known.items() if isinstance(text, str)}
         except (OSError, ValueError, AttributeError):
-            pass  # there is none, or it is damaged: they are made again
+            pass  # there is no file, or it is damaged: transcripts are made again
 
     def of(self, sound: np.ndarray, digest: str) -> str:
         """The words in samples at 24 kHz; may be empty."""
@@ -201,8 +201,8 @@ def examine(
     rows: Iterable[RecordingRow], tell: Callable[[Notice], None], look: Callable[[int], None],
     transcripts: Transcripts | None = None,
 ) -> Recordings:  # fmt: skip
-    """Reads every recording once. Raises InputError if too little can be used. `look`: called with those read.
-    `transcripts`: of recordings that have none."""
+    """Reads every recording once. Raises InputError if too little can be used. `look` is called with the number read so
+    far. `transcripts`: of recordings that come without one."""
     found, count = Recordings(), 0
     seen, said = set[str](), Counter[str]()
     for count, row in enumerate(rows, 1):
@@ -303,7 +303,7 @@ def warn(found: Recordings, tell: Callable[[Notice], None]) -> None:
         count = len(names)
         tell(Notice(f"{count} recordings are left out: {found.words}", cause=", ".join(names[:3])))
     if found.seconds < FEW_S:
-        tell(Notice(f"{found.seconds / 60:.1f} minutes of speech are few", hint="record at least five minutes"))
+        tell(Notice(f"{found.seconds / 60:.1f} minutes of speech is little", hint="record at least five minutes"))
 
 
 # ---- what is mended
@@ -323,8 +323,8 @@ def usual_level(clips: Iterable[SpokenClip]) -> float:
 
 
 def held_out(clips: list[SpokenClip], share: float) -> set[str]:
-    """The texts that are not learned, so that the loss on them tells when to stop. Chosen by a hash of the text: the
-    same ones where clips are added, and a text is never on both sides."""
+    """The texts that are not learned, so that the loss on them tells when to stop. A hash of the text chooses them:
+    added clips hardly change the choice, and a text is never on both sides."""
     order = sorted({clip.text for clip in clips if clip.seconds >= HELD_SHORTEST_S},
                    key=lambda text: hashlib.sha256(text.encode()).digest())  # fmt: skip
     return set(order[: max(HELD_LEAST, min(HELD_MOST, round(share * len(clips))))])

@@ -99,7 +99,7 @@ class TunePlan:
 
 @dataclass(frozen=True)
 class Tuned:
-    """What came of a run."""
+    """The result of a run."""
 
     plan: TunePlan
     course: Course | None = None  # None: nothing was learned, as with `dry_run`
@@ -157,7 +157,7 @@ def tune(
     consent: who the person is and when they agreed; it is stored in the voice.
     language: of the recordings, a code such as "en".
     folder: where the run keeps what it has done.
-    transcribe: a speech recogniser (asr_model) makes the texts that are missing, and counts word errors of the result.
+    transcribe: a speech recogniser (asr_model) writes missing texts, and counts word errors of the result.
     confirm: asked with the plan before anything is learned; tell, look: called with notices and progress.
 
     If the tuned voice is not more like the person than a plain clone, the clone is saved: see `Tuned.won`.
@@ -325,7 +325,7 @@ class TuneRun:
         return compare(found[0], found[1], pace)
 
     def word_errors(self, text: str, sound: np.ndarray) -> float | None:
-        """What share of the words the recogniser does not understand; None without one."""
+        """The share of the words that the recogniser gets wrong; None without one."""
         return None if self.hear is None else wer(text, self.hear(resample(sound, RATE, HEARD_AT)), self.code)
 
 

@@ -36,7 +36,7 @@ from omnitts_cli.voices import Adapter, Cloned
 STEM = "state"
 POSITIONS = 1600  # of one part of a step, with padding
 WARM_UP, LAST_RATE = 0.05, 0.1  # shares of the steps, and of the highest rate
-WORSE = 3.0  # a loss that is so much above the first one is not learning
+WORSE = 3.0  # a loss this much above the first one means that the run diverged
 SAVE_EVERY_S = 60.0
 VECTOR = "vector"
 
@@ -64,11 +64,11 @@ class LearningPlan:
 
 @dataclass(frozen=True)
 class Ids:
-    """What the model calls them."""
+    """Ids that an example needs, and the name that the model has for the language."""
 
     pad: int
     end: int
-    language: str | None  # of the recordings; None: not told
+    language: str | None  # of the recordings; None: unknown
 
 
 @dataclass
@@ -217,13 +217,13 @@ class Trainer:
         return Held(first / labels, rest / frames, right / labels)
 
     def refuse_misfits(self) -> None:
-        """InputError if the codes do not fit the model."""
+        """Raises InputError if the codes do not fit the model."""
         loss.refuse_misfits(self.language, self._batch([self.example(clip, 0, None, None) for clip in self.held[:4]]))
 
     # ---- a run
 
     def run(self, folder: Path, tell: Callable[[Notice], None], look: Callable[[Course, float, float], None]) -> Course:
-        """Learns until a reason to end; `course.ended` names it. `look` is called after each step."""
+        """Learns until there is a reason to end, which `course.ended` names. `look` is called after each step."""
         course = self.resume(folder)
         journal = Journal(folder / "curves.jsonl", "tune", echo=False)
         began, saved = time.monotonic(), time.monotonic()
@@ -270,7 +270,7 @@ class Trainer:
             course.ended = "epochs"
 
     def save(self, folder: Path) -> None:
-        """The whole state, in one file that replaces the one before."""
+        """Writes the whole state to one file, which replaces the earlier one."""
         tensors = {f"now.{name}": one.detach() for name, one in self.learned.items()}
         tensors |= {f"best.{name}": one for name, one in self.best.items()}
         for name, one in self.learned.items():
@@ -286,7 +286,7 @@ class Trainer:
             ) from None  # fmt: skip
 
     def resume(self, folder: Path) -> Course:
-        """Continues from the state in a folder, if it is of the same plan and data."""
+        """Continues from the state in a folder, if that has the same plan and data."""
         tensors, about = checkpoints.load(folder, STEM), checkpoints.about(folder, STEM)
         if not tensors or about.get("plan") != self.settings():
             return self.course
@@ -313,8 +313,7 @@ def steps_total(steps: int, epochs: int) -> int:
 
 
 def parts_of(examples: Sequence[SpokenText]) -> Iterator[list[SpokenText]]:
-    """The examples in parts that fit into memory, those of like length together. Their order is kept, as `chosen`
-    counts frames."""
+    """The examples in parts that fit into memory. Their order is kept, as `chosen` counts frames."""
     part: list[SpokenText] = []
     for one in examples:
         if part and max(one.length, *(other.length for other in part)) * (len(part) + 1) > POSITIONS:
@@ -326,6 +325,6 @@ def parts_of(examples: Sequence[SpokenText]) -> Iterator[list[SpokenText]]:
 
 
 def refuse_few(held: Sequence[PreparedClip]) -> None:
-    """InputError if nothing would tell whether it learns."""
+    """Raises InputError if too few clips are held out to tell whether the model learns."""
     if len(held) < 2:
         raise InputError("too few clips of different texts", hint="record at least twenty different sentences")

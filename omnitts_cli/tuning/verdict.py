@@ -1,8 +1,8 @@
-"""The verdict: whether a tuned voice is more like the person than a plain clone with the same vector.
+"""The verdict: whether a tuned voice is more like the person than a plain clone.
 
 Both speak the same sentences with the same seeds. The model's own speaker encoder compares each with recordings that
-were not learned. The gain counts if its interval lies above zero. With a speech recogniser, it does not
-count if word errors grow by more than chance.
+were not learned. The gain counts if its interval lies above zero and, with a speech recogniser, word errors do not
+grow by more than chance.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class WordErrors:
 
     @property
     def worse(self) -> bool:
-        """Whether the tuned voice has more errors, above chance."""
+        """Whether the tuned voice has more errors, by more than chance."""
         return self.tuned - self.cloned - self.interval > 0
 
 
@@ -65,7 +65,7 @@ class Compared:
 
     @property
     def won(self) -> bool:
-        """Whether the gain is above chance, and word errors have not grown above chance."""
+        """Whether the gain is more than chance, and word errors have not grown by more than chance."""
         return self.gain - self.interval > 0 and not (self.errors and self.errors.worse)
 
     @property
