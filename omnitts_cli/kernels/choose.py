@@ -78,6 +78,7 @@ TRITON_FROM = (8, 0)
 """Compute capability from which our own kernels are used: matrix units with float32 sums for bfloat16."""
 SHAPES = {UNKNOWN, UNTIMED}
 LIBRARIES = {"c": "the compiled CPU library", "c8": "the compiled CPU library", "triton": "Triton", "nvrtc": "NVRTC"}
+DEVICES = {CPU: "a CPU", CARD: "an NVIDIA card", NPU: "an Ascend NPU"}
 NOT_MEASURED = "not measured"
 REFERENCE = "the plain version, with which the others are compared"
 
@@ -109,7 +110,7 @@ class Variant:
         low, high = self.rows
         rows = "one row" if high == 1 else f"{low} to {high} rows" if high < MANY else f"{low} rows or more"
         libraries = dict.fromkeys(LIBRARIES[one] for one in self.libraries)
-        least = "sm_{}{} or newer".format(*self.least) if self.least > (0, 0) and not self.card else ""
+        least = "sm_{}{} or newer".format(*self.least) if self.least > (0, 0) else DEVICES.get(self.device, "")
         types = " or ".join(NAMES[one] for one in self.dtypes)
         exact = "--exact" if self.exact else ""
         parts = [self.card or least, *libraries, types, rows if self.rows != (1, MANY) else "", exact]

@@ -103,6 +103,7 @@ class Transcripts:
 
     def keep(self) -> None:
         if self._known:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
             put(self._path, json.dumps(self._known, ensure_ascii=False, indent=1).encode(), private=True)
 
 

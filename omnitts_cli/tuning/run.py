@@ -183,13 +183,13 @@ def tune(
     plan = planned(
         fspath(recordings), name, fspath(model), place, learning, share, chosen.name, tell, look, transcripts
     )
+    if transcripts is not None:
+        transcripts.keep()  # also if nothing is learned now: people can correct them first
     if dry_run or not confirm(plan):
         return Tuned(plan, stopped=not dry_run)
     place.mkdir(parents=True, exist_ok=True)
     lock = Lock(place, str(place))
     try:
-        if transcripts is not None:
-            transcripts.keep()
         with torch.inference_mode(False):
             return TuneRun(plan, chosen, settings, language, tell, look, hear).tuned(consent or "", licence)
     finally:

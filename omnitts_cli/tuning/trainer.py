@@ -299,13 +299,15 @@ class Trainer:
                     self.optimiser.state[one] = state
         self.best = {name: tensors[f"best.{name}"] for name in self.learned}
         self.course = Course(**json.loads(about["course"]))
+        if self.course.ended == "minutes":
+            self.course.ended = ""  # this run has minutes of its own
         return self.course
 
     def settings(self) -> str:
         """What a run must have in common with the one that it continues."""
         data = [(clip.text, round(clip.seconds, 3), int(clip.copies[0].sum())) for clip in (*self.clips, *self.held)]
         plan = {key: value for key, value in asdict(self.plan).items() if key != "minutes"}
-        return json.dumps([plan, data], sort_keys=True)
+        return json.dumps([plan, self.ids.language, data], sort_keys=True)
 
 
 def steps_total(steps: int, epochs: int) -> int:

@@ -120,6 +120,8 @@ def test_missing_texts_are_transcribed_once(
 
     monkeypatch.setattr(run, "recogniser", recogniser)
     model = ("-m", str(tune_kit.folder("small")), "-O", str(home / "run"), "--transcribe", "--consent", "me", "--json")
+    assert omnitts("tune", str(folder), *ARGUMENTS, *model, "--dry-run").code == 0
+    assert len(json.loads((home / "run" / "transcripts.json").read_text())) == 20
     done = omnitts("tune", str(folder), *ARGUMENTS, *model)
     assert done.code == 0, done.err
     assert done.json["mended"]["transcribed"] == 20 and done.json["clips"] == 30

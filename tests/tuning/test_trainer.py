@@ -77,6 +77,12 @@ def test_a_run_that_was_killed_continues_as_if_it_had_not_been(tmp_path: Path, m
     assert [one["held"] for one in broken.curve] == [one["held"] for one in whole.curve]
 
 
+def test_a_run_that_ended_by_its_minutes_continues(tmp_path: Path) -> None:
+    ended = made(replace(PLAN, minutes=0.0)).run(tmp_path, told, quiet)
+    assert ended.ended == "minutes"
+    assert made().run(tmp_path, told, quiet).ended == "epochs"
+
+
 def test_another_plan_begins_anew(tmp_path: Path) -> None:
     made().run(tmp_path, told, quiet)
     other = made(replace(PLAN, seed=4))
