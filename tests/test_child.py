@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import runpy
 import subprocess
 import sys
 from collections.abc import Callable
@@ -85,7 +86,9 @@ def test_the_command_itself_does_not_either(hostile: Path) -> None:
 def test_every_process_of_this_package_starts_there() -> None:
     """Whoever names the interpreter could forget what `child` does."""
     named = [path for path in PACKAGE.rglob("*.py") if "sys.executable" in path.read_text("utf-8")]
-    assert named == [PACKAGE / "child.py"]
+    build = PACKAGE / "kernels" / "cpu" / "build.py"  # runs before the package is installed
+    assert sorted(named) == [PACKAGE / "child.py", build]
+    assert runpy.run_path(str(build))["ZIG"][:2] == (sys.executable, "-P")
 
 
 def test_relative_entries_of_the_path_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ OWN = {
     "cli/commands.py", "cli/complete.py", "cli/deploy.py", "cli/help.py", "cli/speechd.py",  # of the package
     "bench/evaluate.py", "server/page.py", "text/american/dictionary.py", "text/european/contexts.py",  # the same
     "devices/fingerprint.py",  # the same
-    "devices/cpu.py", "fleet/disk.py",  # of the system
+    "devices/system.py", "fleet/disk.py",  # of the system
     "kernels/cpu/build.py", "kernels/cuda/nvrtc.py", "kernels/cuda/layout.py", "kernels/cuda/__init__.py",
     "weights/verify.py",  # files whose size was checked before
     "fleet/store.py", "fleet/worker.py", "books/cache.py", "books/aac.py", "tuning/journal.py",  # what this run wrote

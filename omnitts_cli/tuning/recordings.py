@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from omnitts_cli import files
+from omnitts_cli import files, parse
 from omnitts_cli.audio.check import SILENT_PEAK_DB, measure
 from omnitts_cli.audio.loudness import lufs
 from omnitts_cli.audio.read import Recording, read_sound
@@ -90,7 +90,7 @@ class Transcripts:
         self._hear, self._path = hear, path
         self._known: dict[str, str] = {}
         try:
-            known = json.loads(files.read(path, MOST_TRANSCRIPTS))
+            known = parse.json_object(files.read(path, MOST_TRANSCRIPTS), parse.Limits(MOST_TRANSCRIPTS))
             self._known = {digest: text for digest, text in known.items() if isinstance(text, str)}
         except (OSError, ValueError, AttributeError):
             pass  # there is no file, or it is damaged: transcripts are made again

@@ -482,6 +482,7 @@ CALLS = [
     ["models", "pull", "nothing", "--offline"],
     ["config", "path"], ["config", "show"], ["config", "set", "speed", "1.2"], ["config", "get", "speed"],
     ["config", "unset", "speed"], ["config", "edit"], ["completion", "bash"], ["help", "start"],
+    ["tune", "nothing"],
 ]  # fmt: skip
 MORE_CALLS = [
     ["say", "hi there, and on it goes for some more words", "-o", "HOME/clip.wav", "--seed", "1", "--via", "off"],

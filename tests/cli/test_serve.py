@@ -33,7 +33,7 @@ class Recorded:
 
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> type[Recorded]:
-    monkeypatch.setattr(run, "Server", Recorded)
+    monkeypatch.setattr(run, "HttpServer", Recorded)
     monkeypatch.setattr(Recorded, "made", [])
     return Recorded
 

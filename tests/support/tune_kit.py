@@ -103,7 +103,7 @@ def case(size: str) -> Case:
     language = part.module
     assert isinstance(language, Language)
     tokenizer = read_tokenizer(folder(size), config.text_vocabulary)
-    prompter = Qwen3Prompter(config, tokenizer, language.text, language.embedder)
+    prompter = Qwen3Prompter(config, tokenizer, language.text, language.embedder, torch.as_tensor)
     voice = Cloned(golden.tensors["speaker"].numpy())
     drafts = [prompter.draft(Request(text, voice, text_mode="whole")) for text in TEXTS]
     codes = [golden.tensors[f"codes.{n}"].long().numpy() for n in range(len(TEXTS))]
@@ -125,7 +125,7 @@ def golden_adapter(size: str, which: str) -> Adapter:
 def prompter(case: Case) -> Qwen3Prompter:
     """Writes prompts for the model of a case."""
     tokenizer = read_tokenizer(case.folder, case.config.text_vocabulary)
-    return Qwen3Prompter(case.config, tokenizer, case.language.text, case.language.embedder)
+    return Qwen3Prompter(case.config, tokenizer, case.language.text, case.language.embedder, torch.as_tensor)
 
 
 def request(case: Case, text: str, mode: TextMode) -> Request:

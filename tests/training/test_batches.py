@@ -53,7 +53,7 @@ def prompter(stage: SpeechStage, tokens: TokenLists, folder: Path) -> Qwen3Promp
     export(stage.recipe, folder, tokens, folder / "tiny")
     config = read_config(folder / "tiny")
     tokenizer = read_tokenizer(folder / "tiny", config.text_vocabulary, False)
-    return Qwen3Prompter(config, tokenizer, stage.speech.text, stage.speech.embedder)
+    return Qwen3Prompter(config, tokenizer, stage.speech.text, stage.speech.embedder, torch.as_tensor)
 
 
 def voice_of(kind: str, examples: Examples, vector: torch.Tensor | None, text: str) -> Voice:

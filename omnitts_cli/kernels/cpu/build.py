@@ -37,7 +37,7 @@ ONE_ORDER = ("-ffp-contract=off",)
 """For 8 bits: results have the same bits on every instruction set, so no product may be fused with a sum."""
 OLDER = ("avx512vnni", "avxvnni", "dotprod")
 """Sets that an older compiler may not know; then the library has none of them."""
-ZIG = (sys.executable, "-m", "ziglang", "cc")
+ZIG = (sys.executable, "-P", "-m", "ziglang", "cc")
 """A clang for every system, from the package ziglang. Without a target it would use all that this processor has."""
 
 
