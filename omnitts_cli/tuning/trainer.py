@@ -19,7 +19,6 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from omnitts_cli import parse
 from omnitts_cli.devices.device import Device
 from omnitts_cli.errors import InputError, Notice, OutputError
 from omnitts_cli.families.common.parts import Language
@@ -299,7 +298,7 @@ class Trainer:
                 if state:
                     self.optimiser.state[one] = state
         self.best = {name: tensors[f"best.{name}"] for name in self.learned}
-        self.course = Course(**parse.json_object(about["course"]))
+        self.course = Course(**json.loads(about["course"]))
         if self.course.ended == "minutes":
             self.course.ended = ""  # this run has minutes of its own
         return self.course
