@@ -519,7 +519,7 @@ CHECKS = (
         \b
         omnitts doctor
         omnitts doctor --json | jq '.checks[]|select(.status!="ok")'
-        omnitts doctor --kernels --for sm_90 -m 1.7b --rows 12   which kernels run, and why
+        omnitts doctor --kernels --for sm_90 -m 1.7b --rows 12  # which kernels
         """,
         (
             Option("kernels", "--kernels", "Instead, print which kernel runs what, and what would be faster."),

@@ -115,14 +115,14 @@ import torch
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.training import recipe
 from omnitts_cli.training.codec_stage import CodecStage
-from omnitts_cli.training.pool import SoundPool, Utterance
+from omnitts_cli.training.pool import SoundPool, TeacherUtterance
 from omnitts_cli.training.teacher import STYLE, Facts
 from omnitts_cli.training.team import Team
 
 team, pool = Team(), SoundPool(0.01, torch.device("cpu"))
 torch.manual_seed(team.rank)
 noise = np.random.default_rng(team.rank).integers(-3000, 3000, 1920 * 8).astype(np.int16)
-pool.add([Utterance(0, 0, noise, np.zeros((8, 2), np.uint8), Facts(0, 0, 100, 4, (0.0,) * STYLE))])
+pool.add([TeacherUtterance(0, 0, noise, np.zeros((8, 2), np.uint8), Facts(0, 0, 100, 4, (0.0,) * STYLE))])
 stage = CodecStage(recipe.read(None, miniature=True), CPUDevice(1), pool, team)
 stage.start_alike()
 stage.start_books()

@@ -34,7 +34,7 @@ def test_zig_is_a_compiler_too_and_the_only_one_on_windows(monkeypatch: pytest.M
     monkeypatch.setattr(build.shutil, "which", lambda name: name)
     assert build.compiler() == ("cc",)
     monkeypatch.setattr(build.sys, "platform", "win32")
-    assert build.compiler()[1:] == ("-m", "ziglang", "cc", "-mcpu=baseline")
+    assert build.compiler()[1:] == ("-P", "-m", "ziglang", "cc", "-mcpu=baseline")
     assert build.library().suffix == ".dll"
     with pytest.raises(build.BuildError, match="not gcc"):
         build.build("gcc", target=tmp_path / "native.dll")
@@ -158,7 +158,7 @@ def test_a_wheel_to_publish_takes_no_library_that_lies_in_the_folder(
     ((source, inside),) = built["force_include"].items()
     assert Path(inside).name == build.library(target=target).name and build.FOLDER not in Path(source).parents
     assert len(lines) == len(build.jobs(target.machine)) + 1
-    assert all(target.triple in line and line[1:4] == ["-m", "ziglang", "cc"] for line in lines)
+    assert all(target.triple in line and line[1:5] == ["-P", "-m", "ziglang", "cc"] for line in lines)
     hook.finalize("standard", built, "")
     assert not Path(source).exists()
 
