@@ -61,7 +61,7 @@ def wrong_with_wheel(path: Path) -> list[str]:
             return [f"{name} is in the wheel without a library" for name in inside]
         target = BUILD["TARGETS"].get(tag)
         if target is None:
-            return [f"nobody asked for {tag}"]
+            return [f"{tag} is not one of the systems that .ci/wheels builds for"]
         wanted = BUILD["library"](target=target).name
         if [PurePosixPath(name).name for name in inside] != [wanted]:
             return [f"it has {inside}, not {wanted}"]
