@@ -18,7 +18,7 @@ from omnitts_cli.devices.device import Stream
 from omnitts_cli.engine.frame import Replay, StepContext, fitting, round_up
 from omnitts_cli.engine.slots import FLAGS, REAL, WHOLE, Record, State, Stop
 from omnitts_cli.errors import InputError
-from omnitts_cli.kernels.arrays import join, zeros
+from omnitts_cli.kernels.arrays import fill_rows, join, zeros
 from omnitts_cli.models.roles import Draft, KeyValues
 from omnitts_cli.request import BULK, FIRST_SOUND, STREAMING, Request
 
@@ -247,7 +247,7 @@ class Admission:
             uploaded = to_device(np.array(numbers, np.int64))
             at, wholes, flags = uploaded[0], uploaded[1 : 1 + len(WHOLE)], uploaded[1 + len(WHOLE) :]
             table.write(at, wholes, flags != 0, to_device(np.array(reals, np.float32)))
-            table.seen[at] = False
+            fill_rows(table.seen, at, False)
             table.row[at] = join([record.prompt.rows[-1:] for record in records])
             table.pad[at] = join([record.prompt.pad[None] for record in records])
             for record in records:

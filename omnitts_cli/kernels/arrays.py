@@ -52,6 +52,14 @@ def put_rows(rows: Any, at: Any, values: Any) -> None:
         rows.index_copy_(0, at, values.to(rows.dtype))
 
 
+def fill_rows(rows: Any, at: Any, value: float) -> None:
+    """Writes one value to rows. With an index of PyTorch, `rows[at] = value` would make the host wait for a card."""
+    if isinstance(rows, np.ndarray):
+        rows[at] = value
+    else:
+        rows.index_fill_(0, at, value)
+
+
 def add_rows(rows: Any, at: Any, values: Any) -> None:
     """Adds to rows, each of which is named once."""
     if isinstance(rows, np.ndarray):

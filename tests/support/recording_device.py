@@ -292,6 +292,14 @@ class Stream:
         return replay
 
 
+def sends_a_number(name: str, args: Any) -> bool:
+    """`x[index] = 0`, where the index is a tensor: the 0 is copied to the device while the host waits."""
+    if name != "__setitem__" or isinstance(args[2], Tensor):
+        return False
+    index = args[1] if isinstance(args[1], tuple) else (args[1],)
+    return any(isinstance(part, Tensor) for part in index)
+
+
 class Watch(TorchFunctionMode):
     """Counts what would make the host wait, while it is the host's turn."""
 
@@ -302,7 +310,7 @@ class Watch(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
         to_host = name == "to" and "cpu" in map(str, (*args[1:], *(kwargs or {}).values()))
-        if not self._device.at_work and (name in HOST_METHODS or to_host):
+        if sends_a_number(name, args) or (not self._device.at_work and (name in HOST_METHODS or to_host)):
             self.count += 1
             if self._strict:
                 raise HostRead(f"Tensor.{name}: the host would wait for the device")
