@@ -18,7 +18,7 @@ from omnitts_cli.devices.device import Stream
 from omnitts_cli.engine.frame import Replay, StepContext, fitting, round_up
 from omnitts_cli.engine.slots import FLAGS, REAL, WHOLE, Record, State, Stop
 from omnitts_cli.errors import InputError
-from omnitts_cli.kernels.arrays import fill_rows, join, zeros
+from omnitts_cli.kernels.arrays import fill_rows, join, put_rows, zeros
 from omnitts_cli.models.roles import Draft, KeyValues
 from omnitts_cli.request import BULK, FIRST_SOUND, STREAMING, Request
 
@@ -32,7 +32,7 @@ def runaway_limit(tokens: int) -> int:
     return GUARD_FRAMES + GUARD_FRAMES_PER_TOKEN * tokens
 
 
-AT_FIRST = {"made": 0, "stop": Stop.RUNNING, "last": -1, "repeats": 0, "written": 0, "live": True}
+AT_FIRST = {"made": 0, "stop": Stop.RUNNING, "last": -1, "repeats": 0, "live": True}
 """Columns that begin the same for every request."""
 
 
@@ -185,11 +185,27 @@ class Admission:
 
     def begin(self, records: Sequence[Record]) -> None:
         """Write the slots' columns; frames can follow. The host does this while the device is busy with the prompts."""
-        self._write_columns(records)
+        self._write_columns(records, *self._first_text(records))
         for record in records:
             record.state = State.RUNNING
             record.draft = record.prompt = None  # their memory is no longer needed
-            top_up(self._context, self._stream, record)
+
+    def _first_text(self, records: Sequence[Record]) -> tuple[list[Any], list[int]]:
+        """The text rows that fit into the slots' rings, and the place of each in the table. `top_up` sends the rest."""
+        ring = self._context.plan.text_rows
+        parts, places = [], []
+        for record in records:
+            while record.unsent and record.written < ring:
+                rows, room = record.unsent.popleft(), ring - record.written
+                if rows.shape[0] > room:
+                    record.unsent.appendleft(rows[room:])
+                    rows = rows[:room]
+                first = record.slot * ring + record.written
+                record.written += rows.shape[0]
+                places += range(first, first + rows.shape[0])
+                parts.append(rows)
+            record.closed = record.closing and not record.unsent
+        return parts, places
 
     def _make_prompts(self, records: Sequence[Record]) -> None:
         self._wait_for_sounds(records)
@@ -236,20 +252,23 @@ class Admission:
         if len(self._prefixes) > self._context.plan.prefixes:
             self._prefixes.popitem(last=False)
 
-    def _write_columns(self, records: Sequence[Record]) -> None:
+    def _write_columns(self, records: Sequence[Record], texts: Sequence[Any], places: Sequence[int]) -> None:
         """For all of them together, because each write is a kernel."""
         table, to_device = self._context.table, self._context.device.to_device
         facts = [self._columns(record) for record in records]
         slots = [record.slot for record in records]
-        numbers = [slots, *([fact[name] for fact in facts] for name in (*WHOLE, *FLAGS))]
+        numbers = np.array([slots, *([fact[name] for fact in facts] for name in (*WHOLE, *FLAGS))], np.int64)
         reals = [[fact[name] for fact in facts] for name in REAL]
         with self._stream:
-            uploaded = to_device(np.array(numbers, np.int64))
-            at, wholes, flags = uploaded[0], uploaded[1 : 1 + len(WHOLE)], uploaded[1 + len(WHOLE) :]
+            sent = to_device(np.concatenate([numbers.ravel(), np.array(places, np.int64)]))
+            columns, at = sent[: numbers.size].reshape(numbers.shape), sent[: len(slots)]
+            wholes, flags = columns[1 : 1 + len(WHOLE)], columns[1 + len(WHOLE) :]
             table.write(at, wholes, flags != 0, to_device(np.array(reals, np.float32)))
             fill_rows(table.seen, at, False)
             table.row[at] = join([record.prompt.rows[-1:] for record in records])
             table.pad[at] = join([record.prompt.pad[None] for record in records])
+            if texts:
+                put_rows(table.text.reshape(-1, table.text.shape[-1]), sent[numbers.size :], join(texts))
             for record in records:
                 reference = record.draft.reference
                 if reference is not None:
@@ -257,7 +276,6 @@ class Admission:
 
     def _columns(self, record: Record) -> dict[str, float]:
         """The scalar columns that a slot starts with."""
-        record.closed = record.closing and not record.unsent
         settings = record.request.sampling.over(self._context.model.sampling)
         return {
             **AT_FIRST,
@@ -266,6 +284,7 @@ class Admission:
             "position": rows_to_prefill(record),
             "limit": record.limit,
             "reference": record.reference,
+            "written": record.written,
             "closed": record.closed,
             "seed": record.request.seed,
             "ignore_end": record.request.ignore_end,
