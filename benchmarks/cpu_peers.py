@@ -16,10 +16,10 @@ Cases: `first`, the first start of all, which may prepare the weights; `start`, 
 speaks; `one`, a sentence of --frames; `long`, eight sentences of half as many frames; `sound`, until the first sample;
 `tiny`, three words with the embedded voice.
 
-A row has the wall and processor time of the whole process, its peak memory, and the RTF: wall time over the length of
-the sound, for `one` and `long` without the time and the sound of `start`. If a program has no option
-for the number of frames, its RTF is for the length that it chose. The machine's GB/s and its load are measured before
-and after; a load above 0.3 is reported.
+A row has the wall and processor time of the whole process, its peak memory, on Linux also how much of it is private
+and how much mapped files, and the RTF: wall time over the length of the sound, for `one` and `long` without the time
+and the sound of `start`. If a program has no option for the number of frames, its RTF is for the length that it chose.
+The machine's GB/s and its load are measured before and after; a load above 0.3 is reported.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import wave
 from collections.abc import Callable
@@ -50,7 +51,9 @@ LONG = (
 CASES = ("first", "start", "one", "long", "sound")
 QUIET = 0.3  # load average
 STREAM_BYTES = 256 << 20  # read by each thread: more than caches hold
+LOOK_S = 0.02  # between two looks at the memory of a process
 FIRST_BYTES = 2048  # more than the header of a WAV file, less than that and a frame
+MEMORY = ("peak_memory_bytes", "private_bytes", "mapped_bytes")
 OURS = ("-m", "omnitts_cli", "say", "{text}", "-d", "cpu", "-o", "{wav}", "--via", "off", "--seed", "1")
 MODEL = ("-m", "{folder}", "-v", "{voice}", "--max-frames", "{frames}", "--threads", "{threads}")
 
@@ -161,22 +164,41 @@ def spoken(engine: dict[str, Any], case: str, folder: Path, options: argparse.Na
 def run_of(command: list[str], folder: str | None, options: argparse.Namespace, piped: bool) -> dict[str, Any]:
     """Times and peak memory of a process; with `piped` also the time until its first sample."""
     variables = os.environ | {"OMP_NUM_THREADS": str(options.threads), "PYTHONPATH": folder or ""}
-    first = None
+    variables.pop(
+        "PYTHONDONTWRITEBYTECODE", None
+    )  # pip compiles what it installs, so only the first run may do it here
+    first, memory, ended = None, dict[str, int](), threading.Event()
     with tempfile.TemporaryFile() as said:
         began = time.perf_counter()
         out = subprocess.PIPE if piped else subprocess.DEVNULL
         process = subprocess.Popen(command, env=variables, cwd=folder, stdout=out, stderr=said)
+        threading.Thread(target=watch, args=(process.pid, memory, ended), daemon=True).start()
         if process.stdout is not None:
             if len(process.stdout.read(FIRST_BYTES)) == FIRST_BYTES:
                 first = time.perf_counter() - began
             process.stdout.read()
         _, status, used = os.wait4(process.pid, 0)
         wall = time.perf_counter() - began
+        ended.set()
         said.seek(0)
         if status:
             return {"failed": said.read().decode(errors="replace")[-500:]}
     found = {"wall_s": wall, "processor_s": used.ru_utime + used.ru_stime, "peak_memory_bytes": used.ru_maxrss * 1024}
+    found |= {name: float(size) for name, size in memory.items()}
     return found if first is None else found | {"first_sound_s": first}
+
+
+def watch(process: int, most: dict[str, int], ended: threading.Event) -> None:
+    """Notes the most memory of its own, and the most pages of mapped files, that a process has at one time."""
+    while not ended.wait(LOOK_S):
+        try:
+            lines = Path(f"/proc/{process}/status").read_text("ascii").splitlines()
+        except (OSError, UnicodeDecodeError):  # no such file system, or a strange name
+            return
+        fields = dict(line.partition(":")[::2] for line in lines)
+        for name, field in (("private_bytes", "RssAnon"), ("mapped_bytes", "RssFile")):
+            if field in fields:  # not in a process that has just ended
+                most[name] = max(most.get(name, 0), 1024 * int(fields[field].split()[0]))
 
 
 def with_rtf(rows: list[dict[str, Any]]) -> None:
@@ -193,7 +215,7 @@ def best(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     made: dict[tuple[str, str], dict[str, Any]] = {}
     for row in rows:
         known = made.setdefault((row["case"], row["name"]), {"case": row["case"], "name": row["name"]})
-        for name in ("wall_s", "rtf", "first_sound_s", "processor_s", "peak_memory_bytes"):
+        for name in ("wall_s", "rtf", "first_sound_s", "processor_s", *MEMORY):
             if name in row:
                 known[name] = min(known.get(name, row[name]), row[name])
         known |= {"failed": row["failed"]} if "failed" in row else {}
@@ -229,7 +251,7 @@ def main() -> None:
         "quiet": before[1] < QUIET,
     }
     rig.keep("cpu_peers", [row | about for row in rows], options)
-    columns = ("case", "name", "rtf", "first_sound_s", "wall_s", "processor_s", "peak_memory_bytes", "faster", "failed")
+    columns = ("case", "name", "rtf", "first_sound_s", "wall_s", "processor_s", *MEMORY, "faster", "failed")
     rig.table(columns, [[row.get(name) for name in columns] for row in best(rows)])
     print(f"{before[0]:.1f} and {after[0]:.1f} GB/s")
     if not about["quiet"]:

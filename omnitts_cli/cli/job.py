@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from omnitts_cli.audio.loudness import LoudnessSink, Meter
 from omnitts_cli.cli import length, sound_out
-from omnitts_cli.cli.models import tell
 from omnitts_cli.cli.sound_out import Player, SideFile, Stage, SubtitleFiles
 from omnitts_cli.cli.text_in import live_texts, open_script, rehearse
 from omnitts_cli.errors import DeviceError, OmniError, OutputError, UsageError
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from omnitts_cli.speech.remote import RemoteTTS
+    from omnitts_cli.weights.fetch import DownloadProgress
 
 FIRST_S = 0.1  # an empty input has ended by then
 
@@ -286,11 +286,15 @@ def opened_model(
     with Progress(f"downloading {name}", messages.progress) as progress, without_collector():
         if progress.style == "bar":
             progress.draw(words)
-        spoken = tts.load(
-            name, variant=variant, fetching=lambda news: tell(progress, news), tell=console.notice, **settings
-        )
+        spoken = tts.load(name, variant=variant, fetching=partial(_arriving, progress), tell=console.notice, **settings)
     with spoken:
         yield spoken
+
+
+def _arriving(progress: Progress, news: DownloadProgress) -> None:
+    from omnitts_cli.cli.models import tell
+
+    tell(progress, news)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Self, overload
 
 from omnitts_cli.audio.loudness import level
 from omnitts_cli.errors import Notice, OmniError, UsageError
@@ -20,7 +20,6 @@ from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.settings.layers import Layers
 from omnitts_cli.settings.setting import fields_of, former_names, nearest
 from omnitts_cli.settings.table import SHARED, Machine, Network, Speech, TextIn
-from omnitts_cli.speech import reference as references
 from omnitts_cli.speech import voice_files, voices
 from omnitts_cli.speech.clip import Chunk, Clip
 from omnitts_cli.speech.live import LiveStream
@@ -35,6 +34,9 @@ from omnitts_cli.text.piece import Piece
 from omnitts_cli.text.reading import reader
 from omnitts_cli.voices import Designed
 from omnitts_cli.weights.fetch import Report
+
+if TYPE_CHECKING:
+    from omnitts_cli.speech.reference import Reference
 
 AHEAD = 4  # pieces split ahead, so that no slot waits for the splitter
 NOT_HERE = ("file", "model", "voice")
@@ -254,7 +256,7 @@ class TTS:
 
     def clone(
         self,
-        audio: Audio | references.Reference | Sequence[str | PathLike[str]],
+        audio: Audio | Reference | Sequence[str | PathLike[str]],
         transcript: str | None = None,
         *,
         tell: Tell | None = None,
@@ -265,6 +267,8 @@ class TTS:
 
         Options: start, end (seconds, of one file), pad, check, transcribe, asr_model, offline.
         """
+        from omnitts_cli.speech import reference as references
+
         report = tell or (lambda notice: None)
         if isinstance(audio, references.Reference):
             return self._voice_of(audio)
@@ -366,9 +370,11 @@ class TTS:
     def _voice_for(self, voice: VoiceLike | None) -> Voice:
         return voices.voice_for(voice, self.engine.model)
 
-    def _voice_of(self, found: references.Reference) -> Voice:
+    def _voice_of(self, found: Reference) -> Voice:
+        from omnitts_cli.speech.reference import cloned
+
         require_process(self.engine.process)
-        return references.cloned(found, self.engine.model)
+        return cloned(found, self.engine.model)
 
     def _request(self, voice: Voice, language: str | None, speech: Speech) -> Request:
         """What all pieces of a speech have in common."""

@@ -7,7 +7,6 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 
 from omnitts_cli.errors import ModelError
@@ -41,6 +40,8 @@ def verify(folder: Path, released: Released | None = None) -> list[VerifiedFile]
 
 def shipped(folder: Path) -> dict[str, str]:
     """SHA-256 of the files that the installed wheel placed in this folder; empty in a source tree."""
+    from importlib import metadata  # takes 10 ms, and speech needs none of it
+
     try:
         files = metadata.files("omnitts-cli") or []
     except metadata.PackageNotFoundError:

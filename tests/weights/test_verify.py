@@ -128,7 +128,7 @@ def test_an_installed_package_keeps_the_sums_of_its_own_files(model: Path, monke
 
     weights = model / "model.safetensors"
     files = [packed(weights, sha256_of(weights)), packed(model / "gone.json", "0" * 64), packed(model / "RECORD", None)]
-    monkeypatch.setattr("omnitts_cli.weights.verify.metadata.files", lambda name: files)
+    monkeypatch.setattr("importlib.metadata.files", lambda name: files)
     found = states(verify(model))
     assert (found["model.safetensors"], found["gone.json"], found["config.json"]) == ("ok", "missing", "unknown")
     flip(weights, 3)
