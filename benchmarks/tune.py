@@ -1,10 +1,14 @@
-"""What `omnitts tune` does with `tiny`: losses, the verdict, and processor time by stage over that of speaking.
+"""What `omnitts tune` does with `tiny`: losses, the verdict beside that of other judges, and processor time by stage.
 
-    python benchmarks/tune.py RECORDINGS --work DIR
-    python benchmarks/tune.py --flite slt --work DIR      five minutes of a voice of flite, which must be installed
+    python benchmarks/tune.py --work DIR --whisper FOLDER              five voices that are not among the eight
+    python benchmarks/tune.py --work DIR --whisper FOLDER flite:slt    one of them
+    python benchmarks/tune.py --work DIR RECORDINGS                    your own; without --whisper no words are counted
+    python benchmarks/tune.py --work DIR --table                       what there is so far
+    python benchmarks/tune.py --card                                   steps on a card: see tune_card.py
 
-It ends with two made cases whose verdicts are known: the same adapter with strength 0 gains nothing, and a clone
-with a stranger's vector is beaten clearly.
+The voices are those of flite and of festival (apt install flite festival festvox-kdlpc16k), five minutes of each. The
+judges are Resemblyzer and Whisper base, a folder in CTranslate2's format (pip install faster-whisper resemblyzer). The
+same command continues where it was stopped: a voice that is finished is not made again, nor a sentence.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ import re
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,44 +29,59 @@ import soundfile
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import omnitts_cli as omnitts
+from omnitts_cli.bench.evaluate import hard_words, harder, sentences, word_errors, words
 from omnitts_cli.speech import voice_files
-from omnitts_cli.speech.voices import Voice
-from omnitts_cli.tuning.run import TuneStage, tune
-from omnitts_cli.tuning.verdict import SENTENCES, compare, spoken
-from omnitts_cli.voices import Cloned
+from omnitts_cli.training.listeners import Installed
+from omnitts_cli.tuning.recordings import mended, usual_level
+from omnitts_cli.tuning.run import Tuned, TuneStage, tune
+from omnitts_cli.tuning.verdict import SURE, cosine
 
 HOUSE = Path(__file__).parents[1]
+VOICES = ("flite:slt", "flite:rms", "flite:awb", "flite:kal16", "festival:ked_diphone")
 SECONDS = 330.0
+LIKE = 20  # sentences whose speaker is judged
+JUDGED = [*sentences(), *harder()[:50]]  # never in the recordings
 
 
-def by_flite(voice: str, folder: Path) -> Path:
-    """Sentences of the benchmarks, spoken by flite."""
-    lines = [line for name in ("sentences", "harder") for line in (HOUSE / f"omnitts_cli/bench/{name}.txt").open()]
+def recorded(voice: str, folder: Path) -> Path:
+    """Sentences spoken by another program, with their texts."""
+    program, _, name = voice.partition(":")
     prose = (HOUSE / "samples/texts/english.txt").read_text().replace("\n", " ")
-    lines += [one for one in re.split(r"(?<=[.!?])\s+", prose) if 25 < len(one) < 110]
+    lines = [one for one in re.split(r"(?<=[.!?])\s+", prose) if 25 < len(one) < 110]
+    lines += [hard.sentence for hard in hard_words()]
+    if (folder / "done").exists():
+        return folder
     folder.mkdir(parents=True, exist_ok=True)
     seconds = 0.0
-    for number, line in enumerate(dict.fromkeys(line.strip() for line in lines if line.strip())):
+    for number, line in enumerate(dict.fromkeys(line.strip() for line in lines)):
         path = folder / f"{number:03}.wav"
-        subprocess.run(["flite", "-voice", voice, "-t", line, "-o", str(path)], check=True)
+        if program == "flite":
+            subprocess.run(["flite", "-voice", name, "-t", line, "-o", str(path)], check=True)
+        else:
+            command = ["text2wave", "-o", str(path), "-eval", f"(voice_{name})"]
+            subprocess.run(command, input=line.encode(), check=True, stderr=subprocess.DEVNULL)
         path.with_suffix(".txt").write_text(line)
         seconds += soundfile.info(path).duration
         if seconds > SECONDS:
             break
+    (folder / "done").touch()
     return folder
 
 
 class Clock:
-    """Processor time by stage."""
+    """Processor time by stage, kept in a file: a run may take several processes."""
 
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._stage, self._since = "opening", time.process_time()
+    def __init__(self, path: Path) -> None:
+        self.seconds: dict[str, float] = json.loads(path.read_text()) if path.exists() else {}
+        self._path, self._stage, self._since, self._kept = path, "opening", time.process_time(), time.monotonic()
 
     def look(self, stage: TuneStage) -> None:
         now = time.process_time()
         self.seconds[self._stage] = self.seconds.get(self._stage, 0.0) + now - self._since
-        self._stage, self._since = stage.name, now
+        changed, self._stage, self._since = self._stage != stage.name, stage.name, now
+        if changed or time.monotonic() - self._kept > 5:
+            self._path.write_text(json.dumps(self.seconds))
+            self._kept = time.monotonic()
 
 
 def spoken_in(texts: list[str]) -> tuple[float, float]:
@@ -74,43 +93,71 @@ def spoken_in(texts: list[str]) -> tuple[float, float]:
         return time.process_time() - began, sum(clip.seconds for clip in clips)
 
 
-def made_cases(voice: voice_files.SavedVoice, stranger: np.ndarray, pace: float) -> dict[str, Any]:
-    """The verdict where the answer is known."""
-    assert voice.adapter is not None
-    nothing = {name: replace(pair, scale=0.0) for name, pair in voice.adapter.pairs.items()}
-    own, identity = Voice(voice.voice, "own", voice.about, adapter=voice.adapter), voice.voice
-    cases = {
-        "own": own,
-        "plain": Voice(identity, "plain", voice.about),
-        "nothing": replace(own, adapter=type(voice.adapter)(nothing)),
-        "stranger": Voice(Cloned(stranger), "stranger", voice.about),
-    }
-    found = {}
-    for name, one in cases.items():
-        with omnitts.load("tiny", voice=one, device="cpu", threads=1, dtype="fp32") as tts:
-            cloner = tts.engine.model.cloner
-            assert cloner is not None
-            found[name] = spoken(tts, one, cloner, SENTENCES, identity.embedding, lambda count: None)
-    pairs = {"strength 0 against plain": ("plain", "nothing"), "own against a stranger": ("stranger", "own")}
-    return {
-        what: {"gain": round(made.gain, 3), "interval": round(made.interval, 3), "won": made.won}
-        for what, (clone, tuned) in pairs.items()
-        if (made := compare(found[clone], found[tuned], pace))
-    }
+def judged(done: Tuned, folder: Path, listeners: Installed, heard: bool) -> dict[str, Any]:
+    """The clone and the tuned voice by other judges. What each sentence got is kept in a file."""
+    assert done.pair is not None
+    plan = done.plan
+    level = usual_level(plan.recordings.clips)
+    known = Kept(folder / "judged.jsonl")
+    person = np.mean([known.of(f"person {clip.digest}", lambda clip=clip: listeners.voice(mended(clip, level)).tolist())
+                      for clip in plan.held], axis=0)  # fmt: skip
+    found: dict[str, Any] = {}
+    like: dict[str, np.ndarray] = {}
+    for name, voice in zip(("clone", "tuned"), done.pair, strict=True):
+        vectors, errors = [], 0
+        with omnitts.load("tiny", voice=voice, device="cpu", threads=1) as tts:
+
+            def sound(number: int, name: str = name, voice: Any = voice, tts: Any = tts) -> np.ndarray:
+                path = folder / name / f"{number:03}.wav"
+                if not path.exists():
+                    path.parent.mkdir(exist_ok=True)
+                    tts.speak(JUDGED[number], voice=voice, seed=number).save(path)
+                return np.asarray(soundfile.read(path, dtype="float32")[0])
+
+            for number in range(LIKE):
+                vectors.append(known.of(f"{name} voice {number}", lambda n=number: listeners.voice(sound(n)).tolist()))
+            for number, text in enumerate(JUDGED if heard else ()):
+                words_heard = known.of(f"{name} words {number}", lambda n=number: listeners.transcribe(sound(n)))
+                errors += word_errors(words(text), words(words_heard))
+        like[name] = np.array([cosine(np.array(vector), person) for vector in vectors])
+        found[f"resemblyzer_{name}"] = round(float(like[name].mean()), 3)
+        if heard:
+            found[f"wer_{name}"] = round(errors / sum(len(words(text)) for text in JUDGED), 4)
+    gains = like["tuned"] - like["clone"]
+    found["resemblyzer_gain"] = round(float(gains.mean()), 3)
+    found["resemblyzer_interval"] = round(SURE * float(gains.std(ddof=1)) / len(gains) ** 0.5, 3)
+    found["resemblyzer_won"] = bool(found["resemblyzer_gain"] > found["resemblyzer_interval"])
+    return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("recordings", nargs="?", type=Path)
-    parser.add_argument("--flite", help="voice of flite: slt, rms, awb, kal")
-    parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument("--epochs", type=int, default=12)
-    given = parser.parse_args()
-    voice_files.use_folder(str(given.work / "voices"))
-    recordings = by_flite(given.flite, given.work / "recordings") if given.flite else given.recordings
-    clock = Clock()
+class Kept:
+    """Values by name, kept in a file as soon as they are known."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        lines = path.read_text().splitlines() if path.exists() else []
+        self._known = dict(json.loads(line) for line in lines if line.endswith("]"))
+
+    def of(self, name: str, make: Callable[[], Any]) -> Any:
+        if name not in self._known:
+            self._known[name] = make()
+            with self._path.open("a") as file:
+                file.write(json.dumps([name, self._known[name]]) + "\n")
+        return self._known[name]
+
+
+def of_voice(voice: str, work: Path, whisper: Path | None, epochs: int) -> dict[str, Any]:
+    """All figures of a voice."""
+    folder = work / re.sub(r"\W+", "-", voice).strip("-")
+    folder.mkdir(parents=True, exist_ok=True)
+    result = folder / "result.json"
+    if result.exists():
+        return dict(json.loads(result.read_text()))
+    made = voice.partition(":")[0] in ("flite", "festival")
+    recordings = recorded(voice, folder / "recordings") if made else Path(voice)
+    clock = Clock(folder / "clock.json")
     done = tune(
-        recordings, "bench", consent="for a benchmark", epochs=given.epochs, folder=given.work / "run", replace=True,
+        recordings, "bench", consent="for a benchmark", epochs=epochs, folder=folder / "run", replace=True,
         device="cpu", threads=1, look=clock.look,
     )  # fmt: skip
     clock.look(TuneStage("end", None))
@@ -118,17 +165,56 @@ def main() -> None:
     assert course is not None and compared is not None
     seconds, length = spoken_in([clip.text for clip in done.plan.recordings.clips])
     whole = sum(clock.seconds.values())
-    print(json.dumps({
-        "clips": len(done.plan.recordings.clips), "speech_s": round(done.plan.recordings.seconds, 1),
+    found = {
+        "voice": voice, "clips": len(done.plan.recordings.clips), "speech_s": round(done.plan.recordings.seconds, 1),
         "held_out": [round(course.first, 3), *(round(one["held"], 3) for one in course.curve)], "ended": course.ended,
-        "verdict": compared.words, "won": done.won, "cpu_s": {key: round(one, 1) for key, one in clock.seconds.items()},
+        "verdict": compared.words, "won": done.won, "gain": round(compared.gain, 3),
+        "interval": round(compared.interval, 3), "cpu_s": {key: round(one, 1) for key, one in clock.seconds.items()},
         "speaking_cpu_s": round(seconds, 1), "spoken_s": round(length, 1), "times_speaking": round(whole / seconds, 1),
-    }, indent=1))  # fmt: skip
-    if done.won:
-        own = voice_files.load("bench")
-        model = omnitts.load("tiny", device="cpu", threads=1)
-        assert model.engine.model.vector_of is not None
-        print(json.dumps(made_cases(own, model.engine.model.vector_of("arthur"), compared.pace_recorded), indent=1))
+    }  # fmt: skip
+    print(json.dumps(found), flush=True)
+    found |= judged(done, folder, Installed(whisper), whisper is not None)
+    result.write_text(json.dumps(found, indent=1))
+    return found
+
+
+def table(work: Path) -> None:
+    """The finished voices, and their mean gain with its interval."""
+    found = [json.loads(path.read_text()) for path in sorted(work.glob("*/result.json"))]
+    for one in found:
+        print(one["voice"], f"held out {one['held_out'][0]} -> {min(one['held_out'])}",
+              f"own {one['gain']:+} ± {one['interval']} won {one['won']}",
+              f"Resemblyzer {one['resemblyzer_clone']} -> {one['resemblyzer_tuned']} "
+              f"({one['resemblyzer_gain']:+} ± {one['resemblyzer_interval']}) won {one['resemblyzer_won']}",
+              f"WER {one.get('wer_clone')} -> {one.get('wer_tuned')}", f"{one['times_speaking']} x speaking",
+              sep="; ")  # fmt: skip
+    if len(found) > 1:
+        gains = np.array([one["resemblyzer_gain"] for one in found])
+        interval = SURE * gains.std(ddof=1) / len(gains) ** 0.5
+        alike = [one["won"] == one["resemblyzer_won"] for one in found]
+        print(f"mean gain {gains.mean():+.3f} ± {interval:.3f} of {len(gains)} voices; verdicts agree for {sum(alike)}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("voices", nargs="*", default=VOICES, help=f"{' '.join(VOICES)}, or a folder of recordings")
+    parser.add_argument("--work", type=Path, default=Path("tune-bench"))
+    parser.add_argument("--whisper", type=Path)
+    parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--table", action="store_true")
+    parser.add_argument("--card", action="store_true")
+    parser.add_argument("--size", default="1.7b-base", help="of the random model on a card")
+    parser.add_argument("--ways", nargs="*", default=("adapter", "full"))
+    parser.add_argument("--limit", type=float, help="GB of the card")
+    given = parser.parse_args()
+    if given.card:
+        import tune_card
+
+        return tune_card.run(given.size, given.ways, given.limit)
+    voice_files.use_folder(str(given.work / "voices"))
+    for voice in () if given.table else given.voices:
+        print(json.dumps(of_voice(voice, given.work, given.whisper, given.epochs)), flush=True)
+    table(given.work)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ the means of unequal parts would weigh short clips more.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
@@ -30,6 +30,7 @@ class SpokenText:
 
     draft: Draft
     codes: np.ndarray  # [T, G] int64
+    speaker: int = 0  # among several
 
     @property
     def start(self) -> int:
@@ -42,18 +43,32 @@ class SpokenText:
         return self.start + len(self.codes)
 
 
+@dataclass(frozen=True)
+class BatchShape:
+    """The sizes of a batch that are fixed where steps are captured: all batches of a shape have tensors of one size."""
+
+    examples: int
+    length: int
+    known: int  # the different text ids fill a multiple of this
+    chosen: int  # frames whose codes 1.. are predicted
+
+
 @dataclass(frozen=True, eq=False)
 class PaddedBatch:
-    """Several examples, padded on the right. Places count through all positions [B * L]."""
+    """Several examples, padded on the right. Places count through all positions [B * L]; one more takes what is added
+    only to fill a shape."""
 
-    text: Tensor  # [B, L] ids
+    known: Tensor  # [U] the different text ids
+    text: Tensor  # [B * L + 1] indices of `known`
     controls: Tensor  # [N] ids, and their places
     controls_at: Tensor
     codes: Tensor  # [M, G] all frames, and their places
     frames_at: Tensor
-    vectors: Tensor  # [S, H] of the speakers, and their places
+    vectors: Tensor  # [S, H] of the speakers, their numbers, and their places
+    speakers: Tensor
     vectors_at: Tensor
     labels: Tensor  # [B, L] of group 0
+    chosen: Tensor  # [P] indices of the frames whose codes 1.. are predicted; -1: none
 
     @property
     def count(self) -> int:
@@ -61,12 +76,17 @@ class PaddedBatch:
         return int((self.labels != NOTHING).sum())
 
     @staticmethod
-    def of(examples: Sequence[SpokenText], pad: int, end: int, device: torch.device | str = "cpu") -> PaddedBatch:
-        """`pad`: the text id beside frames whose text has run out. `end`: the code that ends the speech."""
-        longest = max(one.length for one in examples)
-        text = np.full((len(examples), longest), pad, np.int64)
-        labels = np.full((len(examples), longest), NOTHING, np.int64)
-        controls, controls_at, frames_at, vectors, vectors_at = [], [], [], [], []
+    def of(
+        examples: Sequence[SpokenText], pad: int, end: int, chosen: np.ndarray | None = None,
+        shape: BatchShape | None = None,
+    ) -> PaddedBatch:  # fmt: skip
+        """`pad`: the text id beside frames whose text has run out. `end`: the code that ends the speech. `chosen`: all
+        frames, if it is left out."""
+        longest = max(one.length for one in examples) if shape is None else shape.length
+        rows = len(examples) if shape is None else shape.examples
+        text = np.full((rows, longest), pad, np.int64)
+        labels = np.full((rows, longest), NOTHING, np.int64)
+        controls, controls_at, frames_at, vectors, vectors_at, who = [], [], [], [], [], []
         for number, one in enumerate(examples):
             draft, begin = one.draft, number * longest
             text[number, : one.start] = draft.text
@@ -75,33 +95,49 @@ class PaddedBatch:
             labels[number, one.start - 1 : one.length] = [*one.codes[:, 0], end]
             if draft.speaker_at is not None:
                 vectors.append(draft.embedding)
+                who.append(one.speaker)
                 vectors_at.append(begin + draft.bare + draft.speaker_at)
             places = [(begin + draft.bare + at, code) for at, code in enumerate(draft.codec) if at != draft.speaker_at]
             controls_at += [at for at, _ in places]
             controls += [code for _, code in places]
             frames_at += range(begin + one.start, begin + one.length)
+        known, which = np.unique(text, return_inverse=True)
+        codes = np.concatenate([one.codes for one in examples])
+        speakers = np.stack(vectors) if vectors else np.zeros((0, 0), np.float32)
+        chosen = np.arange(len(codes)) if chosen is None else chosen
+        nowhere = rows * longest
 
-        def ids(values: Sequence[int] | np.ndarray) -> Tensor:
-            return torch.as_tensor(np.asarray(values, np.int64), device=device)
+        def filled(values: Sequence[int] | np.ndarray, size: int | None, by: int) -> Tensor:
+            array = np.asarray(values, np.int64)
+            more = 0 if size is None else size - len(array)
+            return torch.from_numpy(np.pad(array, [(0, more), *[(0, 0)] * (array.ndim - 1)], constant_values=by))
 
-        known = np.stack(vectors) if vectors else np.zeros((0, 0), np.float32)
+        most = None if shape is None else nowhere
         return PaddedBatch(
-            ids(text), ids(controls), ids(controls_at), ids(np.concatenate([one.codes for one in examples])),
-            ids(frames_at), torch.as_tensor(known, device=device), ids(vectors_at), ids(labels),
+            filled(known, shape and -(-len(known) // shape.known) * shape.known, pad),
+            filled(which.flatten(), nowhere + 1, 0),
+            filled(controls, most, 0), filled(controls_at, most, nowhere),
+            filled(codes, most, 0), filled(frames_at, most, nowhere),
+            torch.from_numpy(np.pad(speakers, [(0, rows - len(speakers)), (0, 0)]) if shape else speakers),
+            filled(who, shape and rows, 0), filled(vectors_at, shape and rows, nowhere), torch.from_numpy(labels),
+            filled(chosen, shape and shape.chosen, -1),
         )  # fmt: skip
 
+    def on(self, place: Callable[[np.ndarray], Tensor]) -> PaddedBatch:
+        """The same on a device."""
+        return PaddedBatch(*(place(getattr(self, one.name).numpy()) for one in fields(self)))
 
-def rows_of(language: Language, batch: PaddedBatch, vector: Tensor | None = None) -> Tensor:
-    """Input rows [B, L, H]. `vector` [H] takes the place of the speakers' own."""
-    shape = batch.text.shape
-    known, which = batch.text.flatten().unique(return_inverse=True)
-    rows = F.embedding(which, language.text(known))
+
+def rows_of(language: Language, batch: PaddedBatch, vectors: Tensor | None = None) -> Tensor:
+    """Input rows [B, L, H]. `vectors` [K, H], by the number of the speaker, take the place of the speakers' own."""
+    kind = language.embedder.first.dtype
+    rows = F.embedding(batch.text, language.text(batch.known).to(kind))
     rows = rows.index_add(0, batch.controls_at, language.embedder.control(batch.controls))
     rows = rows.index_add(0, batch.frames_at, language.embedder.frame(batch.codes))
     if len(batch.vectors_at):
-        vectors = batch.vectors if vector is None else vector.expand(len(batch.vectors_at), -1)
-        rows = rows.index_add(0, batch.vectors_at, vectors.to(rows.dtype))
-    return rows.unflatten(0, shape)
+        own = batch.vectors if vectors is None else vectors[batch.speakers]
+        rows = rows.index_add(0, batch.vectors_at, own.to(kind))
+    return rows[:-1].unflatten(0, batch.labels.shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,22 +152,20 @@ class LossSums:
     logits: Tensor  # [B, L, V] float32
 
 
-def losses(
-    language: Language, batch: PaddedBatch, vector: Tensor | None = None, chosen: Tensor | None = None
-) -> LossSums:
-    """`chosen`: indices of the frames whose codes 1.. are predicted; all, if it is left out."""
+def losses(language: Language, batch: PaddedBatch, vectors: Tensor | None = None) -> LossSums:
+    """The losses of a batch; of groups 1.. on its chosen frames."""
     talker: nn.Module = language.talker
-    hidden = talker(rows_of(language, batch, vector))
+    hidden = talker(rows_of(language, batch, vectors))
     logits = talker.logits(hidden).float()
     labels = batch.labels.flatten()
     first = F.cross_entropy(logits.flatten(0, 1), labels, ignore_index=NOTHING, reduction="sum")
     right = (logits.detach().argmax(-1).flatten() == labels).sum()
-    codes, before = batch.codes, batch.frames_at - 1
-    if chosen is not None:
-        codes, before = codes[chosen], before[chosen]
+    chosen = batch.chosen.clamp(min=0)
+    codes, before = batch.codes[chosen], batch.frames_at[chosen] - 1
+    wanted = torch.where(batch.chosen[:, None] < 0, NOTHING, codes[:, 1:])
     scores = language.predictor(hidden.flatten(0, 1)[before], codes, language.embedder).float()
-    each = F.cross_entropy(scores.flatten(0, 1), codes[:, 1:].flatten(), reduction="none")
-    return LossSums(first, each.view(len(codes), -1).sum(0), right, len(codes), hidden, logits)
+    each = F.cross_entropy(scores.flatten(0, 1), wanted.flatten(), ignore_index=NOTHING, reduction="none")
+    return LossSums(first, each.view(wanted.shape).sum(0), right, len(codes), hidden, logits)
 
 
 @torch.no_grad()

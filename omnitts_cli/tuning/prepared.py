@@ -32,6 +32,7 @@ class PreparedClip:
     copies: tuple[np.ndarray, ...]  # [T, G] each
     vector: np.ndarray  # [H]
     seconds: float
+    speaker: str = ""  # where there are several
 
 
 def prepare(

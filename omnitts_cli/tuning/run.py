@@ -106,6 +106,7 @@ class Tuned:
     compared: Compared | None = None
     voice: Path | None = None
     stopped: bool = False  # the plan was not confirmed
+    pair: tuple[Voice, Voice] | None = None  # the plain clone, and what was learned: both speak, whichever was saved
 
     @property
     def won(self) -> bool:
@@ -244,8 +245,10 @@ class TuneRun:
         trainer = self.trainer(learned, held)
         trainer.refuse_misfits()
         course = trainer.run(self.plan.folder, self.tell, self.learning)
-        adapter, vector = trainer.result()
-        plain_voice = Voice(Cloned(trainer.given), "clone", self.about())
+        adapter, vectors = trainer.result()
+        assert adapter is not None
+        vector = vectors[""]
+        plain_voice = Voice(Cloned(trainer.given[0]), "clone", self.about())
         tuned_voice = Voice(Cloned(vector), self.plan.name, self.about(), adapter=adapter)
         compared = self.compared(plain_voice, tuned_voice, adapter, held)
         chosen = tuned_voice if compared.won else plain_voice
@@ -255,7 +258,8 @@ class TuneRun:
             about |= self.facts(course, compared)
         saved = voice_files.SavedVoice(self.plan.name, chosen.identity, {k: v for k, v in about.items() if v}, None,
                                        chosen.adapter)  # type: ignore[arg-type]  # fmt: skip
-        return Tuned(self.plan, course, compared, voice_files.save(saved, replace=True))
+        kept = voice_files.save(saved, replace=True)
+        return Tuned(self.plan, course, compared, kept, pair=(plain_voice, tuned_voice))
 
     def about(self) -> dict[str, str]:
         return {"model": self.name, "revision": self.model.sha256 or "", "language": self.language or ""}

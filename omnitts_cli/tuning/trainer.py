@@ -12,6 +12,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -28,16 +29,22 @@ from omnitts_cli.request import Request, TextMode
 from omnitts_cli.tuning import checkpoints, loss
 from omnitts_cli.tuning.journal import Journal, falling_rate
 from omnitts_cli.tuning.learned import LearnedAdapter, fresh, places_in
-from omnitts_cli.tuning.learning import optimiser
-from omnitts_cli.tuning.loss import REST_WEIGHT, PaddedBatch, SpokenText, losses
+from omnitts_cli.tuning.learning import half
+from omnitts_cli.tuning.loss import REST_WEIGHT, BatchShape, PaddedBatch, SpokenText, losses
 from omnitts_cli.tuning.prepared import PreparedClip
+from omnitts_cli.tuning.steps import Steps
 from omnitts_cli.voices import Adapter, Cloned
 
 STEM = "state"
 POSITIONS = 1600  # of one part of a step, with padding
+LENGTHS, KNOWN, CHOSEN = 32, 512, 64  # sizes of captured batches are multiples of these
+POSITIONS_PER_S = 18.5  # of speech and its text
 WARM_UP, LAST_RATE = 0.05, 0.1  # shares of the steps, and of the highest rate
 WORSE = 3.0  # a loss this much above the first one means that the run diverged
 SAVE_EVERY_S = 60.0
+LEAST_POSITIONS = 100  # of one part of a step
+HEAVY = 1 << 30  # bytes of weights that are saved after each epoch only
+TEXT_TABLE = "text.table"
 VECTOR = "vector"
 
 
@@ -45,6 +52,7 @@ VECTOR = "vector"
 class LearningPlan:
     """How it learns."""
 
+    full: bool = False  # all weights, instead of an adapter
     rank: int = 16
     alpha: float = 32.0
     dropout: float = 0.05
@@ -113,46 +121,62 @@ class Trainer:
         device: Device,
         plan: LearningPlan,
     ) -> None:
-        self.language, self.ids, self.plan = language, ids, plan
+        self.language, self.ids, self.plan, self.device = language.requires_grad_(False), ids, plan, device
         self.clips, self.held = list(clips), list(held)
-        self._prompter, self._drafts = prompter, dict[tuple[str, str, str | None], Draft]()
-        self.given = np.mean([clip.vector for clip in clips], axis=0, dtype=np.float32)
-        places = places_in(language, names, plan.stacks)
-        self.adapter = LearnedAdapter(language, places, fresh(language, places, plan.rank, plan.alpha, plan.seed))
-        # in units of the rate of the adapter, so that one rate serves both
-        self.shift = nn.Parameter(torch.zeros(len(self.given)))
-        self.learned = {**self.adapter.parameters, VECTOR: self.shift}
-        self.rate = torch.tensor(plan.rate)
-        self.optimiser = optimiser(device, [*self.learned.values()], self.rate, (0.9, 0.95), 0.0)
+        self._prompter, self._drafts = prompter, dict[tuple[str, str, str | None, str], Draft]()
+        self.speakers = sorted({clip.speaker for clip in clips})
+        self.given = np.stack([
+            np.mean([clip.vector for clip in clips if clip.speaker == who], axis=0, dtype=np.float32)
+            for who in self.speakers
+        ])  # fmt: skip
+        language.text.table.data = language.text.table.data.to(device.torch_device)
+        self.adapter: LearnedAdapter | None = None
+        if plan.full:
+            learned = {name: one for name, one in language.named_parameters() if name != TEXT_TABLE}
+            for one in learned.values():
+                one.requires_grad_(True)
+        else:
+            places = places_in(language, names, plan.stacks)
+            self.adapter = LearnedAdapter(language, places, fresh(language, places, plan.rank, plan.alpha, plan.seed))
+            learned = self.adapter.parameters
+        self._known = torch.from_numpy(self.given).to(device.torch_device)
+        # in units of the rate of the others, so that one rate serves both
+        self.shift = nn.Parameter(torch.zeros_like(self._known))
+        self.learned: dict[str, nn.Parameter] = {**learned, VECTOR: self.shift}
+        self.steps = Steps(device, [*self.learned.values()], 0.01 if plan.full else 0.0, self._gradients)
         self.course = Course()
+        self.most = POSITIONS  # of one part of a step, with padding
+        self._ready: tuple[int, list[tuple[PaddedBatch, Tensor]]] | None = None
         self.best: dict[str, Tensor] = self.copy()
 
     @property
-    def vector(self) -> Tensor:
-        """The speaker's vector [H]."""
-        return torch.from_numpy(self.given) + self.plan.vector_rate / self.plan.rate * self.shift
-
-    @property
-    def steps(self) -> int:
-        """Of one epoch."""
-        return len(self._steps_of(0))
+    def vectors(self) -> Tensor:
+        """Of the speakers [K, H]."""
+        return self._known + self.plan.vector_rate / self.plan.rate * self.shift
 
     def copy(self) -> dict[str, Tensor]:
-        return {name: one.detach().clone() for name, one in self.learned.items()}
+        """What has been learned, in the memory of the host."""
+        return {name: one.detach().to("cpu", copy=True) for name, one in self.learned.items()}
 
-    def result(self) -> tuple[Adapter, np.ndarray]:
-        """The best adapter and its vector."""
+    def result(self) -> tuple[Adapter | None, dict[str, np.ndarray]]:
+        """The best adapter, and the vectors by speaker. With all weights, the model is then the best one."""
         with torch.no_grad():
             for name, one in self.learned.items():
                 one.copy_(self.best[name])
-        return self.adapter.adapter(), self.vector.detach().numpy().copy()
+        vectors = self.vectors.detach().cpu().numpy().copy()
+        made = None if self.adapter is None else self.adapter.adapter()
+        return made, dict(zip(self.speakers, vectors, strict=True))
 
     # ---- steps
 
     def _steps_of(self, epoch: int) -> list[list[int]]:
-        """The clips of each step, in a new order."""
+        """The clips of each step, in a new order. Where steps are captured, those of a step are about as long as each
+        other, so that there are few shapes."""
         order = list(range(len(self.clips)))
-        random.Random(f"{self.plan.seed} {epoch}").shuffle(order)
+        chance = random.Random(f"{self.plan.seed} {epoch}")
+        chance.shuffle(order)
+        if self.device.captures:
+            return self._alike(order, chance)
         steps: list[list[int]] = [[]]
         for number in order:
             if sum(self.clips[one].seconds for one in steps[-1]) >= self.plan.step_s:
@@ -160,12 +184,35 @@ class Trainer:
             steps[-1].append(number)
         return steps
 
+    def _alike(self, order: list[int], chance: random.Random) -> list[list[int]]:
+        """Steps of clips that share a length."""
+        steps = []
+        for length in sorted(set(self._lengths)):
+            alike, most = [one for one in order if self._lengths[one] == length], self._together(length)
+            steps += [alike[at : at + most] for at in range(0, len(alike), most)]
+        chance.shuffle(steps)
+        return steps
+
+    @cached_property
+    def _lengths(self) -> list[int]:
+        """The positions of each clip in its longest layout, as a multiple of LENGTHS."""
+        found = []
+        for clip in self.clips:
+            made = self.example(clip, 0, "whole", self.ids.language)
+            length = made.start + max(map(len, clip.copies))
+            found.append(-(-length // LENGTHS) * LENGTHS)
+        return found
+
+    def _together(self, length: int) -> int:
+        """Clips of this length in a captured step."""
+        return max(1, round(self.plan.step_s * POSITIONS_PER_S / length))
+
     def example(self, clip: PreparedClip, copy: int, mode: TextMode | None, language: str | None) -> SpokenText:
-        key = (clip.text, mode or "", language)
+        key, speaker = (clip.text, mode or "", language, clip.speaker), self.speakers.index(clip.speaker)
         if key not in self._drafts:
-            request = Request(clip.text, Cloned(self.given), language=language, text_mode=mode)
+            request = Request(clip.text, Cloned(self.given[speaker]), language=language, text_mode=mode)
             self._drafts[key] = self._prompter.draft(request)
-        return SpokenText(self._drafts[key], clip.copies[copy])
+        return SpokenText(self._drafts[key], clip.copies[copy], speaker)
 
     def _drawn(self, clip: PreparedClip, chance: random.Random) -> SpokenText:
         """A clip in one of its layouts, and one of its copies."""
@@ -173,57 +220,105 @@ class Trainer:
         language = self.ids.language if chance.random() < self.plan.named_language else None
         return self.example(clip, chance.randrange(len(clip.copies)), mode, language)
 
-    def learn(self, numbers: Sequence[int], step: int) -> tuple[float, float]:
-        """One step; the losses of group 0 and of the others."""
+    def learn(
+        self, numbers: Sequence[int], step: int, following: Sequence[int] = (),
+        tell: Callable[[Notice], None] = lambda notice: None,
+    ) -> tuple[float, float]:  # fmt: skip
+        """One step; the losses of group 0 and of the others. The batches of the following one are made meanwhile.
+
+        If memory runs out, the step is made again from smaller parts, as are all that follow."""
+        while True:
+            try:
+                return self._learned(numbers, step, following)
+            except Exception as error:
+                if not self.device.is_out_of_memory(error) or self.most <= LEAST_POSITIONS:
+                    raise
+            self.most, self._ready = self.most // 2, None
+            self.steps.forget()
+            tell(Notice("memory ran out, so a step is made of smaller parts from now on",
+                        cause=f"at most {self.most} positions at a time", hint="--rank 8   uses less"))  # fmt: skip
+
+    def _learned(self, numbers: Sequence[int], step: int, following: Sequence[int]) -> tuple[float, float]:
+        ready = self._ready
+        parts = ready[1] if ready is not None and ready[0] == step else self._parts(numbers, step)
+        total = steps_total(len(self._steps_of(0)), self.plan.epochs)
+        rate = falling_rate(step / total, self.plan.rate, LAST_RATE * self.plan.rate, step,
+                            max(1, round(WARM_UP * total)))  # fmt: skip
+        torch.manual_seed(random.Random(f"{self.plan.seed} dropout {step}").getrandbits(31))
+        self._hide(self.plan.dropout)
+        fetch = self.steps.step(parts, rate)
+        self._hide(0.0)
+        self.last_rate = rate
+        if following and self.device.captures:
+            self._ready = step + 1, self._parts(following, step + 1)
+        first, rest = (float(one) for one in fetch.wait()[0])
+        return first, rest
+
+    def _hide(self, share: float) -> None:
+        if self.adapter is not None:
+            self.adapter.dropout = share
+
+    def _parts(self, numbers: Sequence[int], step: int) -> list[tuple[PaddedBatch, Tensor]]:
+        """The batches of a step, and what divides their sums."""
         chance = random.Random(f"{self.plan.seed} step {step}")
-        torch.manual_seed(chance.getrandbits(31))
         examples = [self._drawn(self.clips[number], chance) for number in numbers]
         frames = sum(len(one.codes) for one in examples)
         predicted = min(frames, self.plan.predicted)
-        total = steps_total(self.steps, self.plan.epochs)
-        self.rate.fill_(falling_rate(step / total, self.plan.rate, LAST_RATE * self.plan.rate, step,
-                                     max(1, round(WARM_UP * total))))  # fmt: skip
-        self.optimiser.zero_grad()
-        self.adapter.dropout = self.plan.dropout
-        chosen = torch.randperm(frames)[:predicted].sort().values
-        first = rest = 0.0
-        at = 0
-        for part in parts_of(examples):
-            batch = self._batch(part)
-            mine = chosen[(chosen >= at) & (chosen < at + len(batch.codes))] - at
-            at += len(batch.codes)
-            made = losses(self.language, batch, self.vector, mine)
-            own_first = made.first / (frames + len(examples))
-            own_rest = made.rest.mean() / predicted
-            (own_first + REST_WEIGHT * own_rest).backward()
-            first, rest = first + float(own_first.detach()), rest + float(own_rest.detach())
-        self.adapter.dropout = 0.0
-        nn.utils.clip_grad_norm_([*self.learned.values()], 1.0)
-        self.optimiser.step()
-        return first, rest
+        chosen = np.sort(np.random.default_rng(chance.getrandbits(31)).permutation(frames)[:predicted])
+        length = max(self._lengths[number] for number in numbers) if self.device.captures else None
+        parts, at = [], 0
+        shares = torch.tensor([1 / (frames + len(examples)), 1 / predicted])
+        for part in parts_of(examples, self.most, length):
+            count = sum(len(one.codes) for one in part)
+            mine = chosen[(chosen >= at) & (chosen < at + count)] - at
+            at += count
+            shape = None
+            if length is not None:
+                rows = min(self._together(length), max(1, self.most // length))
+                shape = BatchShape(rows, length, KNOWN, max(1, -(-len(mine) // CHOSEN)) * CHOSEN)
+            parts.append((self._batch(part, mine, shape), shares))
+        return parts
 
-    def _batch(self, examples: Sequence[SpokenText]) -> PaddedBatch:
-        return PaddedBatch.of(examples, self.ids.pad, self.ids.end)
+    def _gradients(self, batch: PaddedBatch, shares: Tensor, lost: Tensor) -> None:
+        with half(self.device):
+            made = losses(self.language, batch, self.vectors)
+            first, rest = made.first * shares[0], made.rest.mean() * shares[1]
+            (first + REST_WEIGHT * rest).backward()
+        lost += torch.stack([first, rest]).detach()
+
+    def _batch(
+        self, examples: Sequence[SpokenText], chosen: np.ndarray | None = None, shape: BatchShape | None = None
+    ) -> PaddedBatch:
+        return PaddedBatch.of(examples, self.ids.pad, self.ids.end, chosen, shape)
 
     @torch.no_grad()
     def measure(self) -> Held:
         """The losses on held-out clips, in the layout of speech."""
         first = rest = right = labels = frames = 0.0
-        for part in parts_of([self.example(clip, 0, None, None) for clip in self.held]):
-            batch = self._batch(part)
-            made = losses(self.language, batch, self.vector)
+        for part in parts_of([self.example(clip, 0, None, None) for clip in self.held], self.most):
+            batch = self._batch(part).on(self.steps.place)
+            with half(self.device):
+                made = losses(self.language, batch, self.vectors)
             first, rest, right = first + float(made.first), rest + float(made.rest.mean()), right + float(made.right)
             labels, frames = labels + batch.count, frames + made.predicted
         return Held(first / labels, rest / frames, right / labels)
 
     def refuse_misfits(self) -> None:
         """Raises InputError if the codes do not fit the model."""
-        loss.refuse_misfits(self.language, self._batch([self.example(clip, 0, None, None) for clip in self.held[:4]]))
+        batch = self._batch([self.example(clip, 0, None, None) for clip in self.held[:4]])
+        with self.steps.working(), half(self.device):
+            loss.refuse_misfits(self.language, batch.on(self.steps.place))
 
     # ---- a run
 
     def run(self, folder: Path, tell: Callable[[Notice], None], look: Callable[[Course, float, float], None]) -> Course:
         """Learns until there is a reason to end, which `course.ended` names. `look` is called after each step."""
+        with self.steps.working():
+            return self._run(folder, tell, look)
+
+    def _run(
+        self, folder: Path, tell: Callable[[Notice], None], look: Callable[[Course, float, float], None]
+    ) -> Course:
         course = self.resume(folder)
         journal = Journal(folder / "curves.jsonl", "tune", echo=False)
         began, saved = time.monotonic(), time.monotonic()
@@ -231,17 +326,17 @@ class Trainer:
             course.first = course.last = course.best = self.measure().loss
             journal.write(epoch=0, held=course.first)
         while not course.ended:
-            steps = self._steps_of(course.epoch)
-            for numbers in steps[course.step - self._before(course.epoch) :]:
-                first, rest = self.learn(numbers, course.step)
+            steps = self._steps_of(course.epoch)[course.step - self._before(course.epoch) :]
+            for numbers, following in zip(steps, [*steps[1:], []], strict=True):
+                first, rest = self.learn(numbers, course.step, following, tell)
                 course.step += 1
                 if not math.isfinite(first + rest) or first + REST_WEIGHT * rest > course.first + WORSE:
                     course.ended = "diverged"
                     tell(Notice("the loss grows instead of falling; the best state is kept", hint="--rate 1e-4"))
                     break
                 look(course, first, rest)
-                journal.write(step=course.step, first=first, rest=rest, rate=float(self.rate))
-                if time.monotonic() - saved > SAVE_EVERY_S:
+                journal.write(step=course.step, first=first, rest=rest, rate=self.last_rate)
+                if time.monotonic() - saved > SAVE_EVERY_S and not self.heavy:
                     self.save(folder)
                     saved = time.monotonic()
             if not course.ended:
@@ -250,6 +345,11 @@ class Trainer:
                 course.ended = course.ended or "minutes"
             self.save(folder)
         return course
+
+    @property
+    def heavy(self) -> bool:
+        """Whether the state is too large to be written every minute."""
+        return sum(one.nbytes for one in self.learned.values()) > HEAVY
 
     def _before(self, epoch: int) -> int:
         """Steps of the epochs before this one."""
@@ -272,9 +372,7 @@ class Trainer:
     def save(self, folder: Path) -> None:
         """Writes the whole state to one file, which replaces the earlier one."""
         tensors = {f"now.{name}": one.detach() for name, one in self.learned.items()}
-        tensors |= {f"best.{name}": one for name, one in self.best.items()}
-        for name, one in self.learned.items():
-            tensors |= {f"{key}.{name}": value for key, value in self.optimiser.state.get(one, {}).items()}
+        tensors |= {f"best.{name}": one for name, one in self.best.items()} | self.steps.state([*self.learned])
         about = {"course": json.dumps(asdict(self.course)), "plan": self.settings()}
         try:
             checkpoints.save(folder, STEM, tensors, about)
@@ -293,10 +391,7 @@ class Trainer:
         with torch.no_grad():
             for name, one in self.learned.items():
                 one.copy_(tensors[f"now.{name}"])
-                keys = [key.removesuffix(f".{name}") for key in tensors if key.endswith(f".{name}")]
-                state = {key: tensors[f"{key}.{name}"] for key in keys if key in ("step", "exp_avg", "exp_avg_sq")}
-                if state:
-                    self.optimiser.state[one] = state
+        self.steps.resume([*self.learned], tensors)
         self.best = {name: tensors[f"best.{name}"] for name in self.learned}
         self.course = Course(**json.loads(about["course"]))
         if self.course.ended == "minutes":
@@ -305,7 +400,10 @@ class Trainer:
 
     def settings(self) -> str:
         """What a run must have in common with the one that it continues."""
-        data = [(clip.text, round(clip.seconds, 3), int(clip.copies[0].sum())) for clip in (*self.clips, *self.held)]
+        data = [
+            (clip.text, clip.speaker, round(clip.seconds, 3), int(clip.copies[0].sum()))
+            for clip in (*self.clips, *self.held)
+        ]
         plan = {key: value for key, value in asdict(self.plan).items() if key != "minutes"}
         return json.dumps([plan, self.ids.language, data], sort_keys=True)
 
@@ -314,11 +412,13 @@ def steps_total(steps: int, epochs: int) -> int:
     return max(1, steps * epochs)
 
 
-def parts_of(examples: Sequence[SpokenText]) -> Iterator[list[SpokenText]]:
-    """The examples in parts that fit into memory. Their order is kept, as `chosen` counts frames."""
+def parts_of(examples: Sequence[SpokenText], most: int, length: int | None = None) -> Iterator[list[SpokenText]]:
+    """The examples in parts of at most so many positions. Their order is kept, as frames are counted through all of
+    them. `length`: to which all are padded."""
     part: list[SpokenText] = []
     for one in examples:
-        if part and max(one.length, *(other.length for other in part)) * (len(part) + 1) > POSITIONS:
+        longest = length or max(one.length, *(other.length for other in part), 0)
+        if part and longest * (len(part) + 1) > most:
             yield part
             part = []
         part.append(one)

@@ -246,7 +246,7 @@ class Stream:
                 raise Hazard(f"{func} reads memory of another stream that was not kept alive")
         if writes(func):
             self._send(Op(func, args, kwargs, []))
-            return args[0]
+            return args[0] if func._schema.returns else None
         result = func(*args, **kwargs)  # late streams: for the shape; the values may be yesterday's
         refuse_float64(func, result)
         outs = fresh(result, {storage(t) for t in inputs})

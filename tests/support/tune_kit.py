@@ -8,15 +8,19 @@ import json
 import os
 import shutil
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 from golden_set import HERE
 from safetensors.torch import load_file
 from torch import Tensor
 from tune_recipe import PLANS, TEXTS, abridged, adapter, build, scale_of
 
+from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.families.common.parts import Language
 from omnitts_cli.families.common.tokenizer import read_tokenizer
 from omnitts_cli.families.qwen3_tts.config import Config, read_config
@@ -25,6 +29,8 @@ from omnitts_cli.families.qwen3_tts.prompt import Qwen3Prompter
 from omnitts_cli.models.sources import Names
 from omnitts_cli.request import Request, TextMode
 from omnitts_cli.tuning.loss import PaddedBatch, SpokenText
+from omnitts_cli.tuning.prepared import PreparedClip
+from omnitts_cli.tuning.trainer import Ids, LearningPlan, Trainer
 from omnitts_cli.voices import Adapter, Cloned, Pair
 from omnitts_cli.weights.checkpoint import Checkpoint
 from omnitts_cli.weights.load import fill
@@ -133,3 +139,33 @@ def request(case: Case, text: str, mode: TextMode) -> Request:
     embedding = case.examples[0].draft.embedding
     assert embedding is not None
     return Request(text, Cloned(embedding), text_mode=mode)
+
+
+PLAN = LearningPlan(rank=2, alpha=4.0, rate=5e-3, vector_rate=1e-2, epochs=4, step_s=1.5, gain=-1.0, seed=3)
+
+
+def trainer(
+    plan: LearningPlan = PLAN, device: Any = None, half: bool = False, speakers: Sequence[str] = ("",)
+) -> Trainer:
+    """`half`: the model has bfloat16 weights. The clips are those of the speakers in turn."""
+    given = case("small")
+    if half:
+        given.language.bfloat16()
+    clips = []
+    for number, one in enumerate(given.examples):
+        vector = one.draft.embedding
+        assert vector is not None
+        who = speakers[number % len(speakers)]
+        codes = one.codes, np.roll(one.codes, 1, 0)
+        clips.append(PreparedClip(TEXTS[number], codes, vector + 0.1 * number, len(one.codes) / 12.5, who))
+    ids = Ids(given.config.text.pad, given.config.control.end, "english")
+    return Trainer(
+        given.language,
+        given.names,
+        prompter(given),
+        ids,
+        [*clips, *clips[:2]],
+        clips[2:],
+        device or CPUDevice(1),
+        plan,
+    )

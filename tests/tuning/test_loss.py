@@ -17,6 +17,7 @@ from omnitts_cli.families.common.parts import stored
 from omnitts_cli.tuning import loss
 from omnitts_cli.tuning.loss import (
     REST_WEIGHT,
+    BatchShape,
     PaddedBatch,
     SpokenText,
     losses,
@@ -103,13 +104,34 @@ def test_padding_and_parts_of_a_step_change_nothing() -> None:
     assert torch.allclose(whole.rest, torch.stack([one.rest for one in parts]).sum(0), rtol=1e-6)
 
 
+def test_what_fills_a_shape_changes_nothing() -> None:
+    case = tune_kit.case("small")
+    pad, end, chosen = case.config.text.pad, case.config.control.end, np.array([0, 3, 20])
+    plain = PaddedBatch.of(case.examples, pad, end, chosen)
+    shaped = PaddedBatch.of(case.examples, pad, end, chosen, BatchShape(5, 64, 96, 8))
+    assert shaped.labels.shape == (5, 64) and len(shaped.chosen) == 8 and len(shaped.known) == 96
+    one, other = losses(case.language, plain), losses(case.language, shaped)
+    assert torch.allclose(one.first, other.first, rtol=1e-6) and torch.allclose(one.rest, other.rest, rtol=1e-6)
+    assert plain.count == shaped.count and one.right == other.right
+
+
+def test_each_speaker_has_a_vector() -> None:
+    case = tune_kit.case("small")
+    two = [replace(one, speaker=number) for number, one in enumerate(case.examples[:2])]
+    batch = case.batch(two)
+    vectors = torch.stack([batch.vectors[0], batch.vectors[0] + 1])
+    apart = [losses(case.language, case.batch([two[n]]), vectors).first for n in range(2)]
+    assert torch.allclose(losses(case.language, batch, vectors).first, sum(apart), rtol=1e-6)
+    assert not torch.allclose(losses(case.language, batch).first, sum(apart), rtol=1e-6)
+
+
 def test_some_frames_can_be_chosen_for_the_other_groups() -> None:
     case = tune_kit.case("small")
     batch, chosen = case.batch(), torch.tensor([0, 3, 20])
-    some, every = losses(case.language, batch, chosen=chosen), losses(case.language, batch)
+    some, every = losses(case.language, replace(batch, chosen=chosen)), losses(case.language, batch)
     rest = torch.zeros_like(some.rest)
     for place in chosen:
-        rest += losses(case.language, batch, chosen=place[None]).rest
+        rest += losses(case.language, replace(batch, chosen=place[None])).rest
     assert some.predicted == 3 and every.predicted == len(batch.codes)
     assert torch.allclose(some.rest, rest, rtol=1e-5)
 
@@ -120,7 +142,8 @@ def test_streamed_text_stands_beside_the_frames() -> None:
     batch = case.batch([SpokenText(draft, case.examples[0].codes)])
     begin, frames = len(draft.text), len(case.examples[0].codes)
     beside = [*draft.feed, *[case.config.text.pad] * frames][:frames]
-    assert batch.text[0, begin:].tolist() == beside
+    text = batch.known[batch.text[:-1]].view(batch.labels.shape)
+    assert text[0, begin:].tolist() == beside
     assert batch.labels[0, begin - 1] == case.examples[0].codes[0, 0] and batch.labels[0, -1] == case.config.control.end
 
 
@@ -128,9 +151,9 @@ def test_a_learned_vector_takes_the_place_of_the_speakers_own() -> None:
     case = tune_kit.case("small")
     batch = case.batch()
     vector = torch.zeros(batch.vectors.shape[1], requires_grad=True)
-    losses(case.language, batch, vector).first.backward()
+    losses(case.language, batch, vector[None]).first.backward()
     assert vector.grad is not None and vector.grad.abs().min() > 0
-    same = losses(case.language, batch, batch.vectors[0])
+    same = losses(case.language, batch, batch.vectors[:1])
     assert torch.equal(same.first, losses(case.language, batch).first)
 
 

@@ -8,29 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import tune_kit
-from tune_recipe import TEXTS
+from tune_kit import PLAN
+from tune_kit import trainer as made
 
-from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.errors import InputError, Notice, OutputError
 from omnitts_cli.tuning import trainer
-from omnitts_cli.tuning.prepared import PreparedClip
-from omnitts_cli.tuning.trainer import Course, Ids, LearningPlan, Trainer, refuse_few
-
-PLAN = LearningPlan(rank=2, alpha=4.0, rate=5e-3, vector_rate=1e-2, epochs=4, step_s=1.5, gain=-1.0, seed=3)
-
-
-def made(plan: LearningPlan = PLAN) -> Trainer:
-    case = tune_kit.case("small")
-    clips = []
-    for number, one in enumerate(case.examples):
-        vector = one.draft.embedding
-        assert vector is not None
-        clips.append(PreparedClip(TEXTS[number], (one.codes, np.roll(one.codes, 1, 0)), vector, len(one.codes) / 12.5))
-    ids = Ids(case.config.text.pad, case.config.control.end, "english")
-    return Trainer(
-        case.language, case.names, tune_kit.prompter(case), ids, [*clips, *clips[:2]], clips[2:], CPUDevice(1), plan
-    )
+from omnitts_cli.tuning.trainer import Course, refuse_few
 
 
 def quiet(course: Course, first: float, rest: float) -> None:
@@ -46,9 +29,10 @@ def test_it_learns_and_ends(tmp_path: Path) -> None:
     course = one.run(tmp_path, told, quiet)
     assert course.ended == "epochs" and course.epoch == 4 and course.step > 4
     assert course.best < course.first - 0.05 and course.best == pytest.approx(one.measure().loss)
-    adapter, vector = one.result()
+    adapter, vectors = one.result()
+    assert adapter is not None
     assert any(np.abs(pair.b).max() > 0 for pair in adapter.pairs.values())
-    assert not np.array_equal(vector, one.given)
+    assert not np.array_equal(vectors[""], one.given[0])
     assert (tmp_path / "curves.jsonl").read_text().count('"held"') == 5
 
 
@@ -94,8 +78,11 @@ def test_it_stops_without_a_gain_and_keeps_the_best(tmp_path: Path) -> None:
     one = made(replace(PLAN, gain=100.0, patience=2))
     course = one.run(tmp_path, told, quiet)
     assert course.ended == "no gain" and course.epoch == 2 and course.best == course.first
-    adapter, vector = one.result()
-    assert all(np.abs(pair.b).max() == 0 for pair in adapter.pairs.values()) and np.array_equal(vector, one.given)
+    adapter, vectors = one.result()
+    assert adapter is not None
+    assert all(np.abs(pair.b).max() == 0 for pair in adapter.pairs.values()) and np.array_equal(
+        vectors[""], one.given[0]
+    )
 
 
 def test_a_loss_that_is_not_finite_ends_the_run(tmp_path: Path) -> None:
@@ -108,19 +95,43 @@ def test_a_loss_that_is_not_finite_ends_the_run(tmp_path: Path) -> None:
 
     course = one.run(tmp_path, notices.append, poison)
     assert course.ended == "diverged" and course.step == 3 and notices[0].hint
-    assert all(np.isfinite(pair.a).all() for pair in one.result()[0].pairs.values())
+    adapter, _ = one.result()
+    assert adapter is not None
+    assert all(np.isfinite(pair.a).all() for pair in adapter.pairs.values())
+
+
+def test_speakers_have_vectors_of_their_own(tmp_path: Path) -> None:
+    one = made(replace(PLAN, epochs=1), speakers=("ann", "bob"))
+    assert one.speakers == ["ann", "bob"] and not np.array_equal(*one.given)
+    one.run(tmp_path, told, quiet)
+    one.best = one.copy()
+    _, vectors = one.result()
+    assert [*vectors] == ["ann", "bob"]
+    moved = [vectors[who] - given for who, given in zip(vectors, one.given, strict=True)]
+    assert all(np.abs(one).max() > 0 for one in moved) and not np.allclose(*moved)
+
+
+def test_all_weights_learn_and_the_text_table_does_not(tmp_path: Path) -> None:
+    one = made(replace(PLAN, full=True, rate=1e-3))
+    before = {name: weight.detach().clone() for name, weight in one.language.named_parameters()}
+    course = one.run(tmp_path, told, quiet)
+    assert course.best < course.first - 0.05
+    adapter, _ = one.result()
+    assert adapter is None and one.measure().loss == pytest.approx(course.best)
+    still = {name for name, weight in one.language.named_parameters() if torch.equal(weight, before[name])}
+    assert still == {"text.table"}
 
 
 def test_the_time_is_limited(tmp_path: Path) -> None:
     assert made(replace(PLAN, minutes=0.0)).run(tmp_path, told, quiet).ended == "minutes"
 
 
-def test_parts_of_a_step_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_of_a_step_change_nothing() -> None:
     plan = replace(PLAN, dropout=0.0, step_s=100.0)
     one, other = made(plan), made(plan)
     numbers = one._steps_of(0)[0]
     losses = one.learn(numbers, 0)
-    monkeypatch.setattr(trainer, "POSITIONS", 40)
+    other.most = 40
     assert other.learn(numbers, 0) == pytest.approx(losses, rel=1e-5)
     for mine, its in zip(one.learned.values(), other.learned.values(), strict=True):
         assert torch.allclose(mine, its, atol=1e-4)

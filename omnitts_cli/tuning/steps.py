@@ -1,0 +1,127 @@
+"""Steps of the optimiser on a device. Where the device captures, the gradients of a batch are recorded once for each of
+its shapes, and the update once; then a step is a copy and a few replays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from omnitts_cli.devices.device import Device, Fetch
+from omnitts_cli.tuning.learning import optimiser
+from omnitts_cli.tuning.loss import PaddedBatch
+
+Key = tuple[tuple[int, ...], ...]
+
+
+class Steps:
+    """Gradients of batches, then an update of the weights.
+
+    `gradients(batch, shares, lost)` adds to the gradients of the weights, and its two losses to `lost`. The two
+    `shares` divide the sums of a batch by the counts of the whole step.
+    """
+
+    def __init__(
+        self, device: Device, weights: Sequence[nn.Parameter], weight_decay: float,
+        gradients: Callable[[PaddedBatch, Tensor, Tensor], None],
+    ) -> None:  # fmt: skip
+        self.device, self.weights, self._gradients = device, list(weights), gradients
+        where = device.torch_device
+        self.rate = torch.zeros((), device=where)
+        self.optimiser = optimiser(device, self.weights, self.rate, (0.9, 0.95), weight_decay)
+        self._sums, self._losses = torch.zeros(2, device=where), torch.zeros(2, device=where)
+        for one in self.weights:
+            one.grad = torch.zeros_like(one)
+        self._recorded: dict[Key, tuple[PaddedBatch, Tensor, Callable[[], None]]] = {}
+        self._stream, self._update = device.stream(), self._apply
+        if device.captures:
+            self._update = self._stream.capture(self._apply)  # tried with gradients and a rate of zero
+            for state in self.optimiser.state.values():
+                state["step"].zero_()
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """All work is issued inside, so that it has one order."""
+        if not self.device.captures:
+            yield
+            return
+        with self._stream:
+            yield
+
+    def place(self, array: Any) -> Tensor:
+        return self.device.to_device(array) if self.device.captures else torch.from_numpy(array)
+
+    def step(self, parts: Sequence[tuple[PaddedBatch, Tensor]], rate: float) -> Fetch:
+        """One step, from batches on the host and their shares; its two losses."""
+        if self.device.captures:
+            for batch, shares in parts:
+                self._record(batch, shares)
+        self.clear()
+        self.rate.fill_(rate)
+        for batch, shares in parts:
+            if not self.device.captures:
+                self._gradients(batch, shares, self._sums)
+                continue
+            mine, own, replay = self._recorded[key_of(batch)]
+            self._copy(batch, mine)
+            own.copy_(self.place(shares.numpy()))
+            replay()
+        self._update()
+        return self._stream.fetch(self._losses)
+
+    def clear(self) -> None:
+        """Forgets the gradients of a step that did not end."""
+        torch._foreach_zero_([one.grad for one in self.weights])
+        self._sums.zero_()
+
+    def forget(self) -> None:
+        """Gives the memory of recorded steps back."""
+        self._recorded.clear()
+        self.clear()
+
+    def _apply(self) -> None:
+        nn.utils.clip_grad_norm_(self.weights, 1.0)
+        self.optimiser.step()
+        self._losses.copy_(self._sums)
+
+    def _record(self, batch: PaddedBatch, shares: Tensor) -> None:
+        if (key := key_of(batch)) in self._recorded:
+            return
+        mine, own = batch.on(self.place), self.place(shares.numpy())
+        replay = self._stream.capture(lambda: self._gradients(mine, own, self._sums))
+        self._recorded[key] = mine, own, replay
+
+    def _copy(self, batch: PaddedBatch, into: PaddedBatch) -> None:
+        for one in fields(batch):
+            getattr(into, one.name).copy_(self.place(getattr(batch, one.name).numpy()))
+
+    def state(self, names: Sequence[str]) -> dict[str, Tensor]:
+        """What the optimiser knows of each weight."""
+        found = {}
+        for name, one in zip(names, self.weights, strict=True):
+            found |= {f"{key}.{name}": value for key, value in self.optimiser.state.get(one, {}).items()}
+        return found
+
+    @torch.no_grad()
+    def resume(self, names: Sequence[str], tensors: dict[str, Tensor]) -> None:
+        """Puts `state` back, in place where steps are recorded."""
+        for name, one in zip(names, self.weights, strict=True):
+            kept = {
+                key: tensors[f"{key}.{name}"] for key in ("step", "exp_avg", "exp_avg_sq") if f"{key}.{name}" in tensors
+            }
+            known = self.optimiser.state.get(one)
+            if known:
+                for key, value in kept.items():
+                    known[key].copy_(value)
+            elif kept:
+                self.optimiser.state[one] = kept
+
+
+def key_of(batch: PaddedBatch) -> Key:
+    """The sizes of its tensors."""
+    return tuple(tuple(getattr(batch, one.name).shape) for one in fields(batch))
