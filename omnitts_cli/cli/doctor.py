@@ -20,10 +20,13 @@ from omnitts_cli.devices.fingerprint import depends_on, fingerprint
 from omnitts_cli.errors import DeviceError, OmniError, UsageError
 from omnitts_cli.kernels.cpu import library
 from omnitts_cli.settings import layers
+from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.settings.environment import EMBEDDED, NATIVE, variable
 from omnitts_cli.settings.setting import readable_size
 from omnitts_cli.settings.table import Machine, Messages, Model, Network
 from omnitts_cli.speech import tts
+from omnitts_cli.speech.load import room_for
+from omnitts_cli.speech.memory import of_free
 from omnitts_cli.speech.outlook import is_busy, outlook, speeds
 from omnitts_cli.terminal.console import console
 from omnitts_cli.weights import find, store
@@ -288,8 +291,8 @@ def devices(machine: Machine) -> Iterator[Check]:
         words = f"{readable_size(free)} free" if right else "computes wrong results"
         yield Check(f"device {name}", "ok" if right else "fail", words, numbers={"free_gib": round(free / 2**30, 1)})
         yield asked(reproducibility, device)
-        if names == ["cpu"]:
-            yield asked(released_models, device)
+        if name == names[0]:
+            yield asked(models_on_card, device, machine) if name != "cpu" else asked(released_models, device)
         persistent = getattr(device, "persistent_kernels", None)  # of CUDA devices
         if persistent is not None:
             used, reason = persistent()
@@ -344,6 +347,25 @@ def released_models(device: Any) -> Check:
     slow = smallest.rtf >= 1
     hint = f"-m {EMBEDDED}, a GPU or faster memory for speech without pauses"
     return Check(name, "ok", words, hint if slow else None, numbers=numbers)
+
+
+def models_on_card(device: Any, machine: Machine) -> Check:
+    """Which released models fit into the memory of a card, and how many requests beside them."""
+    settings = EngineSettings(**settings_for(replace(machine, device="auto"), Network(offline=True)))
+    device.limit(machine.max_memory)
+    found = {size: room_for(f"{size}-customvoice", device, settings) for size in SIZES}
+    said, numbers = [], dict[str, Any]()
+    for size, room in found.items():
+        if room is None:
+            said.append(f"{size} does not fit")
+            continue
+        count = f"{room.slots} request{'s' * (room.slots != 1)} of {room.seconds:.0f} s"
+        said.append(f"{size} in {room.precision} takes {readable_size(room.weights_bytes)}, beside it {count}")
+        numbers |= {f"{size}_precision": room.precision, f"{size}_slots": room.slots, f"{size}_s": room.seconds}
+    words = f"{'; '.join(said)} ({of_free(device, device.free_bytes())})"
+    fits = any(found.values())
+    return Check(f"models on {device.name}", "ok" if fits else "warn", words, None if fits else f"-m {EMBEDDED}",
+                 numbers=numbers)  # fmt: skip
 
 
 def answers(device: Any) -> Check:

@@ -105,6 +105,8 @@ class Accelerator:
     api: Any
     torch_device: torch.device
     waited: str  # part of the warning that the package gives when the host has waited
+    most_bytes: int | None = None
+    _free_before = 0  # when the limit was set
 
     def workers(self) -> None:
         return None
@@ -117,8 +119,12 @@ class Accelerator:
     def synchronize(self) -> None:
         self.api.synchronize(self.torch_device)
 
+    def limit(self, size_bytes: int | None) -> None:
+        self.most_bytes, self._free_before = size_bytes, self.api.mem_get_info(self.torch_device)[0]
+
     def free_bytes(self) -> int:
-        return self.api.mem_get_info(self.torch_device)[0]
+        free = self.api.mem_get_info(self.torch_device)[0]
+        return free if self.most_bytes is None else max(0, min(free, self.most_bytes - (self._free_before - free)))
 
     def peak_bytes(self) -> int:
         return self.api.max_memory_allocated(self.torch_device)

@@ -112,6 +112,19 @@ class CUDADevice(Accelerator):
             return "Triton, which compiles the kernels, is not installed", f"pip install {package}"
         return None
 
+    def limit(self, size_bytes: int | None) -> None:
+        """The allocator keeps to it. What the driver takes for itself, some hundred MiB, is not counted."""
+        self.most_bytes = size_bytes
+        if size_bytes is not None:
+            whole = torch.cuda.mem_get_info(self.torch_device)[1]
+            torch.cuda.set_per_process_memory_fraction(min(1.0, size_bytes / whole), self.torch_device)
+
+    def free_bytes(self) -> int:
+        """With what the allocator keeps for the next tensors."""
+        used = torch.cuda.memory_allocated(self.torch_device)
+        free = torch.cuda.mem_get_info(self.torch_device)[0] + torch.cuda.memory_reserved(self.torch_device) - used
+        return free if self.most_bytes is None else max(0, min(free, self.most_bytes - used))
+
     def stream(self, urgent: bool = False) -> CUDAStream:
         return CUDAStream(self.torch_device, urgent)
 

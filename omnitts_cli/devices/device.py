@@ -70,6 +70,7 @@ class Device(Protocol):
     captures: bool  # whether a captured step is faster than the step itself
     pads: bool  # whether batches are padded to few bucket sizes
     few_graphs: bool  # whether graphs are scarce, so that fewer sizes are captured
+    most_bytes: int | None  # what `limit` has set
 
     @property
     def card(self) -> str:
@@ -106,8 +107,12 @@ class Device(Protocol):
         """Wait for all streams; for start-up and measurements only."""
         ...
 
+    def limit(self, size_bytes: int | None) -> None:
+        """Use at most so many bytes; None: what is free."""
+        ...
+
     def free_bytes(self) -> int:
-        """Memory that is free now."""
+        """Memory that is free now, and within the limit."""
         ...
 
     def peak_bytes(self) -> int:

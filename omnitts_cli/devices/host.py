@@ -94,6 +94,7 @@ class HostDevice:
     """Whether the language side has weights in 8 bits."""
     unloadable: str | None = None
     """Why a compiled library that was found is not in use."""
+    most_bytes: int | None = None
 
     def __init__(self, threads: int | None = None, cores: int | None = None) -> None:
         self.threads = threads or omp_threads() or physical_cores()
@@ -133,9 +134,14 @@ class HostDevice:
     def synchronize(self) -> None:
         return None
 
+    def limit(self, size_bytes: int | None) -> None:
+        """The limit is kept by planning: what a process has allocated is not taken back."""
+        self.most_bytes = size_bytes
+
     def free_bytes(self) -> int:
         known = self.known_free_bytes()
-        return 4 << 30 if known is None else known
+        free = 4 << 30 if known is None else known
+        return free if self.most_bytes is None else max(0, min(free, self.most_bytes - peak_memory()))
 
     def known_free_bytes(self) -> int | None:
         """What is free, and what caches would give up; None where the system does not report it."""

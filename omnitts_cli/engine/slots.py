@@ -26,6 +26,10 @@ CUDA_BUCKETS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 64, 96, 128, 160, 19
 SOUND_ROWS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 
 
+PROMPT_ROWS = 1024
+"""Prompt rows in one step, if few slots do not need more: large steps take memory while they run."""
+
+
 def share_of(slots: int) -> int:
     """The number of requests admitted in one turn, and the most slots per codec call. Larger steps cost less per
     request."""
@@ -98,7 +102,16 @@ class Plan:
             share = share_of(slots)
             admissions, burst = min(admissions, share), min(burst, max(64, share))
             sound_rows = tuple(rows for rows in sound_rows if rows <= share) or sound_rows[:1]
-        return replace(self, slots=slots, buckets=buckets, admissions=admissions, burst=burst, sound_rows=sound_rows)
+        most = max(PROMPT_ROWS, slots * self.prompt_run)
+        return replace(
+            self,
+            slots=slots,
+            buckets=buckets,
+            admissions=admissions,
+            burst=burst,
+            sound_rows=sound_rows,
+            prefill_rows=tuple(rows for rows in self.prefill_rows if rows <= most),
+        )
 
     def with_few_graphs(self) -> Plan:
         """The same with fewer captured sizes, for devices where graphs are scarce: 24 instead of 73 at 32 slots."""

@@ -168,16 +168,22 @@ def aligned(operand: Tensor) -> bool:
     return operand.is_contiguous() and even(operand)
 
 
+def of_eight(x: Tensor, weight: Tensor) -> ProductCall:
+    """With a matrix of bytes, which shows its outputs on a card only."""
+    outputs = weight.shape[0] if len(weight.shape) == 2 else 0
+    return ProductCall(x.numel() // x.shape[-1], EIGHT, outputs, x.shape[-1])
+
+
 def of_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> ProductCall:
     if (dtype := type_name(weight.dtype)) == EIGHT:
-        return ProductCall(0, EIGHT, 0, 0)
+        return of_eight(x, weight)
     outputs, inputs = weight.shape
     return ProductCall(x.numel() // inputs, dtype, outputs, inputs)
 
 
 def of_normed(x: Normed, weight: Tensor) -> ProductCall:
     if (dtype := type_name(weight.dtype)) == EIGHT:
-        return ProductCall(0, EIGHT, 0, 0)
+        return of_eight(x.rows, weight)
     outputs, inputs = weight.shape
     fit = aligned(weight) and x.rows.dtype == weight.dtype
     normed_neat = fit and (x.value is None or aligned(x.value))
@@ -185,6 +191,8 @@ def of_normed(x: Normed, weight: Tensor) -> ProductCall:
 
 
 def of_added(x: Tensor, weight: Tensor, residual: Tensor, norm: Tensor, eps: float) -> ProductCall:
+    if type_name(weight.dtype) == EIGHT:
+        return of_eight(x, weight)
     outputs, inputs = weight.shape
     neat = aligned(weight) and x.dtype == weight.dtype  # rows are made contiguous
     return ProductCall(x.numel() // inputs, type_name(weight.dtype), outputs, inputs, neat, neat)

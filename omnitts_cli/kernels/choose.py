@@ -203,6 +203,7 @@ QUANTISED = "a frame of 0.6B in 0.33 of the time of float32 in torch (2 threads,
 PYTHON = "with stack, draws, frame and codec 0.53 of the RTF of plain operations, tiny, one stream (AVX-512)"
 EARLY_64 = "with the others of its kind 3 % at 64 streams (H200); at 128 nothing beyond noise"
 WIDE_SUM = "with its other products 4 to 5 % of a frame at 64 streams (H200)"
+EIGHTS = "a card of 4 GiB speaks with 1.7B, which takes 3.8 GB in bf16"
 OWN_FRAME = "with the frame's other kernels 25 % at 8 streams, 28 % at 64 (1.7B, H200)"
 OWN_CODEC = "with the codec's other kernels 12 % at 8 streams, 60 % at 64 (1.7B, H200)"
 
@@ -235,6 +236,7 @@ OPERATIONS = (
         Variant("engine/frame.py", "", REFERENCE),
     ), fuses=True),
     Operation("linear", "products", of_linear, (
+        Variant("plain_eight.py", "plain_eight:linear", EIGHTS, CARD, dtypes=(EIGHT,)),
         Variant("rows_rest.cu", "cuda.rows:linear", EXACT, CARD, HOPPER, libraries=("triton", "nvrtc"), exact=True),
         triton("_vector", "triton.products:row_linear", "1.2 to 3.5 times the library's speed (H200)",
                one_row(LINEAR), rows=(1, 1)),
@@ -242,6 +244,7 @@ OPERATIONS = (
         plain("plain:linear"),
     )),
     Operation("norm_linear", "products after a norm", of_normed, (
+        Variant("plain_eight.py", "plain_eight:norm_linear", EIGHTS, CARD, dtypes=(EIGHT,)),
         hopper("prefetched.cu", "triton.products:early_norm_linear", EARLY_64, (17, 64), early(LINEAR),
                exact=False, ready=compiled(LINEAR)),
         triton("_vector", "triton.products:row_norm_linear", "1.2 to 3.5 times the library's speed (H200)",
@@ -255,6 +258,7 @@ OPERATIONS = (
         plain("plain:norm_linear"),
     )),
     Operation("norm_swiglu", "gated products", of_normed, (
+        Variant("plain_eight.py", "plain_eight:norm_swiglu", EIGHTS, CARD, dtypes=(EIGHT,)),
         hopper("prefetched.cu", "triton.products:early_norm_swiglu", EARLY_64, (17, 128), early(GATED),
                exact=False, ready=compiled(GATED)),
         triton("_vector", "triton.products:row_norm_swiglu", "1.2 to 3.5 times the library's speed (H200)",
@@ -269,6 +273,7 @@ OPERATIONS = (
         plain("plain:norm_swiglu"),
     )),
     Operation("linear_add", "products added to a residual", of_added, (
+        Variant("plain_eight.py", "plain_eight:linear_add", EIGHTS, CARD, dtypes=(EIGHT,)),
         hopper("prefetched.cu", "triton.products:early_linear_add", EARLY_64, (17, 256), early(ADDED),
                exact=False, ready=compiled(ADDED)),
         triton("_vector", "triton.products:row_linear_add", "1.2 to 3.5 times the library's speed (H200)",
@@ -339,6 +344,10 @@ OPERATIONS = (
     Operation("eight", "matrices in 8 bits", None, (
         native("quantised.c", "cpu.quantised:table", QUANTISED),
         Variant("floats only", "", REFERENCE),
+    )),
+    Operation("pack", "weights in 8 bits on a card", None, (
+        Variant("plain_eight.py", "plain_eight:pack", REFERENCE, CARD),
+        Variant("none", "", REFERENCE),
     )),
     Operation("choose_row", "draws and the next row", None, (
         triton("draw.py", "triton.draw:choose_row", "3 to 4 % at 1 and 8 streams, with four other changes (H200)"),

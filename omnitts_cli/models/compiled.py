@@ -291,6 +291,3 @@ class Compiled(SpeechModel):
 
     def check(self) -> None:
         """Calls of the library have ended when they return."""
-
-    def opened(self) -> None:
-        """Nothing is left over."""

@@ -13,7 +13,7 @@ from omnitts_cli.kernels.ops import EIGHT, Columns, FrameParts, Normed, Ops
 from omnitts_cli.models.layers import KVCache
 from omnitts_cli.models.roles import KeyValues, SlotDecoder, SpeechModel, precision_name
 from omnitts_cli.models.sampling import choose_first, choose_rest
-from omnitts_cli.models.slot_decoder import call_bytes, keep_operands_only, slot_decoder
+from omnitts_cli.models.slot_decoder import call_bytes, slot_decoder
 
 
 @dataclass(kw_only=True)
@@ -61,7 +61,8 @@ class Networks(SpeechModel):
 
     def decoder(self, slots: int, longest: int) -> SlotDecoder:
         """The codec with slots."""
-        return slot_decoder(self.codec, slots, longest, self.ops.codec, self.precision == precision_name(EIGHT))
+        halves = self.precision == precision_name(EIGHT)
+        return slot_decoder(self.codec, slots, longest, self.ops.codec, halves, self.device)
 
     def check(self) -> None:
         """Asks the kernels that check themselves."""
@@ -73,9 +74,11 @@ class Networks(SpeechModel):
         """From the sizes of all layers."""
         return call_bytes(self.codec, frames, rows)
 
-    def opened(self) -> None:
-        """Moves weights that no kernel reads to the host."""
-        keep_operands_only(self.codec)
+    def prompt_bytes(self, rows: int) -> int:
+        """From the widths of a layer: its input twice, the projection, the heads, gate and up with their product."""
+        at = self.talker.shape.stack
+        heads = (2 * at.heads + 2 * at.kv_heads) * at.head_dim
+        return rows * (3 * at.hidden + heads + 3 * at.inner) * self.dtype.itemsize
 
 
 def frame(model: Networks, table: Columns, cache: KeyValues, slots: Tensor, width: int, stall: int) -> None:

@@ -383,9 +383,9 @@ class SpeechModel(ABC):
         """Estimates the device memory of one call of the codec."""
         return 0
 
-    @abstractmethod
-    def opened(self) -> None:
-        """The engine is built: what only building it needed is no longer used."""
+    def prompt_bytes(self, rows: int) -> int:
+        """Estimates the device memory of a step of so many prompt rows."""
+        return 0
 
 
 def precision_name(dtype: object) -> str:

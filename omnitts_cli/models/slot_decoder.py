@@ -15,7 +15,7 @@ from torch import Tensor
 
 from omnitts_cli.kernels.ops import CodecOps, FusedDecoder, Product
 from omnitts_cli.kernels.tracks import Tracks
-from omnitts_cli.models.codec_decoder import CodecDecoder, UpsamplingDecoder
+from omnitts_cli.models.codec_decoder import UpsamplingDecoder
 from omnitts_cli.models.codec_layout import (
     CodecLayout,
     RiseProducts,
@@ -33,14 +33,20 @@ COUNTS = 16384
 
 
 def slot_decoder(
-    codec: Codec, slots: int, longest: int, ops: CodecOps | None = None, halves: bool = False
+    codec: Codec,
+    slots: int,
+    longest: int,
+    ops: CodecOps | None = None,
+    halves: bool = False,
+    device: torch.device | None = None,
 ) -> SlotDecoder:
     """A decoder with `slots` slots for chunks of up to `longest` frames; `ops` are those of the device. `halves`: large
-    weights may be stored in float16 if sums stay float32."""
+    weights may be stored in float16 if sums stay float32. `device`: where it runs, if the codec's own weights lie in
+    the memory of the host."""
     if ops is None or not isinstance(codec, UpsamplingDecoder):
         weight = next(codec.parameters())
         return StepSlotDecoder(codec, slots, weight.device, weight.dtype)
-    return FusedSlotDecoder(codec, slots, longest, ops, halves)
+    return FusedSlotDecoder(codec, slots, longest, ops, halves, device)
 
 
 def call_bytes(codec: Codec, frames: int, rows: int) -> int:
@@ -85,12 +91,20 @@ class StepSlotDecoder:
 class FusedSlotDecoder:
     """Runs the decoder over `ops`; a chunk has at most `longest` frames."""
 
-    def __init__(self, decoder: UpsamplingDecoder, slots: int, longest: int, ops: CodecOps, halves: bool) -> None:
+    def __init__(
+        self,
+        decoder: UpsamplingDecoder,
+        slots: int,
+        longest: int,
+        ops: CodecOps,
+        halves: bool,
+        device: torch.device | None,
+    ) -> None:
         at, window = decoder.shape.transformer, decoder.shape.window
         self._ops, self._window, self._samples = ops, window, decoder.shape.samples_per_frame
         self._embed = decoder.embed
         self._groups, self._cuts = decoder.shape.groups, decoder.shape.cuts
-        layout = _layout_of(decoder, ops.operand)
+        layout = _layout_of(decoder, ops.operand, device)
         device = layout.closing.device
         self._tracks = Tracks.of(tracks_of(decoder.shape), device)
         self._history = torch.zeros(slots, self._tracks.kept, dtype=ops.operand, device=device)
@@ -245,12 +259,12 @@ def _wide(like: Tensor, columns: int, layer: Product) -> Tensor:
     return torch.empty(like.shape[0], columns, layer.weight.shape[0], device=like.device)
 
 
-def _layout_of(decoder: UpsamplingDecoder, kind: torch.dtype) -> CodecLayout:
+def _layout_of(decoder: UpsamplingDecoder, kind: torch.dtype, device: torch.device | None) -> CodecLayout:
     """The layout of a codec. On an accelerator, all of its slot decoders share the weights in it."""
     made = decoder.operands.get(kind)
     if made is None:
         weights = dict(decoder.named_parameters())
-        device = next(iter(weights.values())).device
+        device = device or next(iter(weights.values())).device
 
         def place(array: np.ndarray) -> Tensor:
             return torch.from_numpy(array).to(device)
@@ -282,10 +296,3 @@ def _counting(part: Any, counts: Tensor) -> Any:
     if is_dataclass(part) and not isinstance(part, type):
         return replace(part, **{one.name: _counting(getattr(part, one.name), counts) for one in fields(part)})
     return part
-
-
-def keep_operands_only(codec: Codec) -> None:
-    """Moves the codec's own weights to the memory of the host if slot decoders on an accelerator have others in their
-    place."""
-    if isinstance(codec, CodecDecoder) and codec.operands:
-        codec.to("cpu")

@@ -39,7 +39,7 @@ class Talker(nn.Module):
 
     def cache(self, slots: int, capacity: int) -> KVCache:
         """Empty keys and values for `slots` requests of up to `capacity` positions."""
-        return self.stack.cache(slots, capacity, self.head.device, self.head.dtype)
+        return self.stack.cache(slots, capacity, self.head.device, self.stack.norm.dtype)
 
     def forward(self, rows: Tensor) -> Tensor:
         """Teacher-forced: rows [B, P, H] -> hidden states [B, P, H], causal."""

@@ -18,7 +18,9 @@ class EngineSettings(Checked):
     # of talker and predictor; auto: as stored if that is fast on the device; on a CPU q8 for large models, else float32
     dtype: str = "auto"
     slots: int | None = None  # requests in one batch
-    seconds: float = 120.0  # longest speech of one request, including its reference
+    max_memory: int | None = None  # bytes for the model and its slots; None: what is free on the device
+    # longest speech of one request, including its reference; None: two minutes, or less where memory is short
+    seconds: float | None = None
     first_chunk: int = 1  # frames in the first chunk of sound
     chunk: int = 16  # most frames in a later chunk
     threads: int | None = None  # on the CPU

@@ -9,6 +9,7 @@ from typing import Annotated
 from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.settings.setting import (
     ANY_TEXT,
+    BYTES,
     DEVICE,
     DEVICE_NAMES,
     SWITCH,
@@ -452,7 +453,7 @@ class Machine:
         for_machine(
             "--dtype",
             one_of("auto", "q8", "bf16", "fp16", "fp32"),
-            "Weight precision; q8: 8 bits, on a CPU.",
+            "Weight precision; q8: 8 bits.",
             preset=True,
         ),
     ] = "auto"
@@ -467,6 +468,17 @@ class Machine:
             former="batch_size",
         ),
     ] = "auto"
+    max_memory: Annotated[
+        int | None,
+        for_machine(
+            "--max-memory",
+            BYTES,
+            "Memory for the model and its slots: 3GB.",
+            "SIZE",
+            shown="what is free on the device",
+            preset=True,
+        ),
+    ] = None
     first_chunk: Annotated[
         int, for_machine("--first-chunk", whole(1, 100), "First chunk size, in frames.", "N", preset=True)
     ] = 1

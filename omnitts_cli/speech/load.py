@@ -7,7 +7,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
@@ -23,6 +23,7 @@ from omnitts_cli.devices.system import physical_cores
 from omnitts_cli.engine.engine import Engine
 from omnitts_cli.engine.slots import Plan
 from omnitts_cli.errors import DeviceError, ModelError, Notice, OmniError
+from omnitts_cli.families.common.family import Family
 from omnitts_cli.families.common.names import HEAD
 from omnitts_cli.families.common.tokenizer import read_tokenizer
 from omnitts_cli.families.known import family_of, made_up
@@ -32,7 +33,17 @@ from omnitts_cli.models.roles import SpeechModel, precision_name
 from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.settings.environment import EMBEDDED, NATIVE, variable
 from omnitts_cli.settings.setting import readable_size
-from omnitts_cli.speech.memory import Needs, refuse_what_cannot_fit, shortage
+from omnitts_cli.speech.memory import (
+    USUAL_SECONDS,
+    Needs,
+    fitting_slots,
+    of_free,
+    refuse_beyond_limit,
+    refuse_what_cannot_fit,
+    shortage,
+    shortened,
+    slot_bytes,
+)
 from omnitts_cli.voices import Adapter
 from omnitts_cli.weights import eight
 from omnitts_cli.weights.arrays import read, refuse_others, sources_of
@@ -54,9 +65,6 @@ CPU_SLOTS, PATIENT_SLOTS = 4, 16
 take a sixth less processor time than 4 (a quarter less without the compiled library) and 150 MB more memory; the sound
 is the same. For weights in 8 bits, the instruction set decides."""
 PATIENT_SHARE = 0.1  # of the free memory that these slots may take; otherwise the usual number is used
-KEPT_FREE = 0.15
-"""Share of the free memory that slots leave to captured steps and the codec's chunks."""
-KEPT_BESIDE_CALLS = 0.05  # the same, beside the largest captured call of the codec
 DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "q8": EIGHT}
 DEFAULT = EngineSettings()
 
@@ -97,7 +105,8 @@ def known_before(
         return None, precision_name(language_dtype(settings, device, made_up_facts(name, variant, device))), device.name
     folder = find(name, variant=variant, offline=settings.offline, report=report).folder
     assert folder is not None
-    return folder, precision_name(language_dtype(settings, device, facts_of(Checkpoint.open(folder)))), device.name
+    known = with_needs(facts_of(Checkpoint.open(folder)), device, folder)
+    return folder, precision_name(language_dtype(settings, device, known)), device.name
 
 
 def passed_over(device: Device) -> DeviceError | None:
@@ -109,6 +118,7 @@ def device_for(name: str, settings: EngineSettings) -> Device:
     """The device of the settings, with threads that suit the model called `name`."""
     cores = settings.threads or omp_threads() or physical_cores()
     device = choose.choose(settings.device, settings.threads or threads_for(name), cores)
+    device.limit(settings.max_memory)
     if settings.exact:
         device.make_exact()
     return device
@@ -122,6 +132,7 @@ def host_for(name: str, found: Found, settings: EngineSettings) -> HostDevice | 
     if family.stored is None:
         return None
     device = HostDevice(settings.threads or threads_for(name), settings.threads or omp_threads() or physical_cores())
+    device.limit(settings.max_memory)
     language = language_dtype(settings, device, facts_of(Checkpoint.open(found.folder)))
     sizes = family.stored(family.read_config(found.folder)).language[1]
     stacks = ([prod(size) for part, size in sizes.items() if part.startswith(f"{name}.stack.")]
@@ -168,7 +179,10 @@ def load_model(
         if name.startswith(RANDOM):
             if adapter is not None:
                 raise ModelError(f"{name} has random weights, so it cannot speak a tuned voice", hint="leave out -m")
-            language = language_dtype(settings, device, made_up_facts(name, variant, device))
+            known = made_up_facts(name, variant, device)
+            language = language_dtype(settings, device, known)
+            if known.needs is not None:
+                check_room(name, known, language, device, settings, tell)
             model = _networks().random(name, variant, device, language)
         else:
             found = found or find(name, variant=variant, offline=settings.offline, report=report)
@@ -180,7 +194,7 @@ def load_model(
     except Exception as error:
         if not device.is_out_of_memory(error):
             raise
-        free = f"{readable_size(device.free_bytes())} are free"
+        free = of_free(device, device.free_bytes())
         hint = "end other programs on the device   or   -m 0.6b   or   -d cpu"
         raise DeviceError(f"{name} does not fit into the memory of {device.name}", cause=free, hint=hint) from None
 
@@ -196,18 +210,12 @@ def stored_model(
 ) -> tuple[SpeechModel, Any]:
     """The model in a folder, and its parts as modules of PyTorch, if it has them. `ops`: other operations than the
     device's, as for training."""
-    known = facts_of(Checkpoint.open(folder))
+    known = with_needs(facts_of(Checkpoint.open(folder)), device, folder)
     language = language_dtype(settings, device, known)
 
     def check(sizes: Mapping[str, tuple[int, ...]], decoder_numbers: int) -> None:
-        """On a CPU, weights that do not fit are swapped out or end the process; on a card they are refused."""
-        needs = Needs(sizes, decoder_numbers, eight_bits(device), lean=device.torch_device is None)
-        if not isinstance(device, HostDevice):
-            refuse_what_cannot_fit(name, needs, language, device)
-        else:
-            notice = shortage(name, needs, language, device, why_not_eight(device, known) is None)
-            if notice is not None:
-                tell(notice)
+        needs = replace(needs_on(device), language=sizes, decoder_numbers=decoder_numbers)
+        check_room(name, replace(known, needs=needs), language, device, settings, tell)
 
     def opened(place: str) -> Checkpoint:
         files = Checkpoint.open(folder / place)
@@ -303,6 +311,7 @@ class Facts:
     stored: str | None = None  # its type; None: random weights
     size_bytes: int = 0  # as stored, or in float32
     experts: bool = False  # the talker is a mixture of experts
+    needs: Needs | None = None  # what it takes on a card, where that is known before its modules are made
 
 
 def facts_of(files: Checkpoint) -> Facts:
@@ -316,12 +325,73 @@ def facts_of(files: Checkpoint) -> Facts:
 def made_up_facts(name: str, variant: str | None, device: Device) -> Facts:
     """Of a model with random weights."""
     plain = name.removeprefix(RANDOM).lower()
-    if plain == "toy" or device.name != "cpu":
+    if plain == "toy":
         return Facts()
     family, config = made_up(plain, variant)
     if family.stored is None:
         return Facts(experts=True)
+    if device.name != "cpu":
+        return Facts(needs=needs_of(family, config, device))
     return Facts(None, 4 * sum(map(prod, family.stored(config).language[1].values())))
+
+
+def needs_on(device: Device) -> Needs:
+    """The part of a model's needs that depends on the device."""
+    if device.name == "cpu":
+        return Needs({}, 0, eight_bits(device), lean=device.torch_device is None)
+    return Needs({}, 0, None, decoder_item=4 if device.ops().codec is None else 2)
+
+
+def needs_of(family: Family, config: Any, device: Device) -> Needs | None:
+    """What a model takes; None where only its modules tell."""
+    if family.stored is None:
+        return None
+    stored = family.stored(config)
+    numbers = sum(map(prod, stored.decoder[1].values()))
+    return replace(needs_on(device), language=stored.language[1], decoder_numbers=numbers)
+
+
+def with_needs(facts: Facts, device: Device, folder: Path) -> Facts:
+    """The facts of a folder, on a card with what the model takes."""
+    if device.name == "cpu":
+        return facts
+    family = family_of(folder)
+    return replace(facts, needs=needs_of(family, family.read_config(folder), device))
+
+
+def check_room(
+    name: str, model: Facts, language: str, device: Device, settings: EngineSettings, tell: Callable[[Notice], None]
+) -> None:
+    """On a card, a model that does not fit is refused, and 8 bits that were chosen for that reason are said. On a CPU,
+    weights that do not fit are swapped out or end the process, which is said."""
+    needs = model.needs
+    assert needs is not None
+    possible = why_not_eight(device, model) is None
+    if device.name == "cpu":
+        assert isinstance(device, HostDevice)
+        refuse_beyond_limit(name, needs, language, device, possible)
+        notice = shortage(name, needs, language, device, possible)
+        if notice is not None:
+            tell(notice)
+        return
+    refuse_what_cannot_fit(name, needs, language, device, lambda: smaller(needs, language, device, possible))
+    if language == EIGHT and settings.dtype == "auto":
+        usual = precision_name(dtype_for("auto", device, model.stored))
+        tell(Notice(f"{name} does not fit into the memory in {usual}; its weights are in 8 bits", hint="-m 0.6b"))
+
+
+def smaller(needs: Needs, language: str, device: Device, possible: bool) -> Iterator[tuple[str, int]]:
+    """What to type for a model that takes less memory of a card, and what it takes."""
+    eights = f"--dtype {precision_name(EIGHT)}"
+    if possible and language != EIGHT:
+        yield eights, needs.least_bytes(EIGHT)
+    family, config = made_up("0.6b", None)
+    other = needs_of(family, config, device)
+    assert other is not None
+    yield "-m 0.6b", other.least_bytes(type_name(device.dtype))
+    if possible:
+        yield f"-m 0.6b {eights}", other.least_bytes(EIGHT)
+    yield f"-m {EMBEDDED}", 0
 
 
 def dtype_for(wanted: str, device: Device, stored: str | None = None) -> str:
@@ -333,12 +403,19 @@ def dtype_for(wanted: str, device: Device, stored: str | None = None) -> str:
 
 
 def language_dtype(settings: EngineSettings, device: Device, model: Facts) -> str:
-    """`dtype_for` the settings. On a CPU, `auto` means 8 bits for a large model; these and float32 are exact there."""
+    """`dtype_for` the settings. On a CPU, `auto` means 8 bits for a large model; these and float32 are exact there.
+    On a card, it means 8 bits for a model that fits in no other way."""
     dtype = dtype_for(settings.dtype, device, model.stored)
     if settings.dtype == "auto" and model.size_bytes >= SMALL and why_not_eight(device, model) is None:
         dtype = EIGHT
+    if settings.dtype == "auto" and model.needs is not None and not settings.exact:
+        free = device.free_bytes()
+        if model.needs.least_bytes(dtype) > free >= model.needs.least_bytes(EIGHT):
+            dtype = EIGHT if why_not_eight(device, model) is None else dtype
     if dtype == EIGHT and (error := why_not_eight(device, model)) is not None:
         raise error
+    if settings.exact and device.name != "cpu" and dtype == EIGHT:
+        raise DeviceError(f"--exact on {device.name} is not possible with q8", hint="leave out --dtype   or   -d cpu")
     if settings.exact and device.name == "cpu" and dtype not in ("float32", EIGHT):
         raise DeviceError(
             f"--exact on a CPU needs float32 or q8, not {precision_name(dtype)}", hint="--dtype fp32   or   --dtype q8"
@@ -352,21 +429,49 @@ def eight_bits(device: Device) -> EightBits | None:
 
 
 def why_not_eight(device: Device, model: Facts) -> OmniError | None:
-    """Why the weights cannot be used in 8 bits: on other devices, without the library, with experts."""
+    """Why the weights cannot be used in 8 bits: on other devices, on a CPU without the library, with experts."""
+    if model.experts:
+        return ModelError("--dtype q8 is not possible with a mixture of experts", hint="leave out --dtype")
     if device.name != "cpu":
-        return DeviceError("--dtype q8 is for a CPU", hint="-d cpu --dtype q8   or   leave out --dtype")
+        if device.ops().pack is None:
+            hint = "-d cpu --dtype q8   or   leave out --dtype"
+            return DeviceError(f"--dtype q8 is not for {device.name}", hint=hint)
+        return None
     if eight_bits(device) is None:
         return DeviceError(
             "--dtype q8 needs the compiled library, which is not in use",
             hint="python -m omnitts_cli.kernels.cpu   or   omnitts doctor --offline",
         )
-    if model.experts:
-        return ModelError("--dtype q8 is not possible with a mixture of experts", hint="leave out --dtype")
     return None
 
 
-def plan_for(model: SpeechModel, device: Device, settings: EngineSettings = DEFAULT) -> Plan:
-    """The engine's fixed sizes on this device. A slot is never longer than the model's positions."""
+@dataclass(frozen=True)
+class Room:
+    """What of a model fits into the memory of a card, before it is loaded."""
+
+    precision: str
+    weights_bytes: int
+    slots: int
+    seconds: float  # of speech, in each slot
+
+
+def room_for(name: str, device: Device, settings: EngineSettings = DEFAULT) -> Room | None:
+    """For a released model; None if it does not fit."""
+    family, config = made_up(name, None)
+    needs = needs_of(family, config, device)
+    assert needs is not None
+    language = language_dtype(settings, device, Facts(needs=needs))
+    if needs.least_bytes(language) > device.free_bytes():
+        return None
+    model, taken = _networks().without_values(name, family, config, device), needs.card_bytes(language)
+    plan = plan_for(model, device, settings, taken)
+    slots = max(1, fitting_slots(model, device, plan, taken))
+    return Room(precision_name(language), taken, slots, plan.frames / model.facts.frame_rate)
+
+
+def plan_for(model: SpeechModel, device: Device, settings: EngineSettings = DEFAULT, taken: int = 0) -> Plan:
+    """The engine's fixed sizes on this device. A slot is never longer than the model's positions. `taken`: memory of
+    weights that are not loaded yet."""
     few, many = slots_for(model, device)
     if settings.slots is None and settings.patient and many > few:
         plan = plan_for(model, device, replace(settings, slots=many))
@@ -376,7 +481,7 @@ def plan_for(model: SpeechModel, device: Device, settings: EngineSettings = DEFA
     sizes = {min(2**n, settings.chunk) for n in range(settings.chunk.bit_length() + 1)}
     plan = Plan.of(
         slots,
-        settings.seconds,
+        settings.seconds or USUAL_SECONDS,
         model.facts.frame_rate,
         pads=device.pads,
         chunks=tuple(sorted({*sizes, min(settings.first_chunk, settings.chunk)})),
@@ -390,7 +495,8 @@ def plan_for(model: SpeechModel, device: Device, settings: EngineSettings = DEFA
         plan = replace(plan, admissions=1)  # a listener waits for one prompt between two frames, not for all
     most = model.facts.max_positions
     plan = replace(plan, positions=min(plan.positions, most), frames=min(plan.frames, most))
-    return plan.with_few_graphs() if device.few_graphs else plan
+    plan = plan.with_few_graphs() if device.few_graphs else plan
+    return plan if settings.seconds else shortened(model, device, plan, taken)
 
 
 def slots_for(model: SpeechModel, device: Device) -> tuple[int, int]:
@@ -400,36 +506,10 @@ def slots_for(model: SpeechModel, device: Device) -> tuple[int, int]:
     return model.together or (CPU_SLOTS, PATIENT_SLOTS)
 
 
-# ---- how many slots fit into memory: the engine allocates everything when it starts
-
-
-def slot_bytes(model: SpeechModel, plan: Plan) -> int:
-    """Device memory of one slot: keys and values, text ring, codes, the codec's state."""
-    keys = model.cache(1, 1).keys
-    return (
-        2 * keys.nbytes * plan.positions
-        + plan.text_rows * model.facts.hidden * keys.itemsize
-        + plan.frames * model.facts.groups * 8
-        + model.stream_bytes
-    )
-
-
-def fitting_slots(model: SpeechModel, device: Device, plan: Plan) -> int:
-    """How many of the plan's slots fit beside the largest call of the codec, which grows with them; one is spare."""
-    free, each = device.free_bytes(), slot_bytes(model, plan)
-    for slots in range(plan.slots, 1, -1):
-        rows = min(slots, max(plan.with_slots(slots).sound_rows))
-        call = model.call_bytes(plan.chunks[-1], rows) if device.captures else 0
-        kept = max(KEPT_FREE * free, call + KEPT_BESIDE_CALLS * free)
-        if (slots + 1) * each + kept <= free:
-            return slots
-    return 1
-
-
 def start(model: SpeechModel, device: Device, plan: Plan, tell: Callable[[str], None] = lambda line: None) -> Engine:
     """An engine with the plan's slots, or with fewer if memory is short; `tell` is then called with a line."""
-    asked, each = plan.slots, slot_bytes(model, plan)
-    slots = fitting_slots(model, device, plan)
+    asked, each, seconds = plan.slots, slot_bytes(model, plan), plan.frames / model.facts.frame_rate
+    slots = max(1, fitting_slots(model, device, plan))
     while True:
         try:
             engine = Engine(model, device, plan.with_slots(slots))
@@ -437,16 +517,17 @@ def start(model: SpeechModel, device: Device, plan: Plan, tell: Callable[[str], 
             if not device.is_out_of_memory(error):
                 raise
             if slots == 1:
-                left = readable_size(device.free_bytes())
+                left = of_free(device, device.free_bytes())
                 raise DeviceError(
                     f"{device.name} does not have enough memory for one request",
-                    cause=f"it needs {readable_size(each)} besides the model; {left} are free",
+                    cause=f"it needs {readable_size(each)} besides the model; {left}",
                     hint="-m 0.6b   or   -d cpu",
                 ) from None
         else:
-            model.opened()
             if slots < asked:
-                tell(f"only {slots} of {asked} slots of {readable_size(each)} each fit into {device.name}")
+                what = f"slots of {readable_size(each)} each, for up to {seconds:.0f} s of speech,"
+                where = device.name if device.most_bytes is None else f"--max-memory {readable_size(device.most_bytes)}"
+                tell(f"only {slots} of {asked} {what} fit into {where}")
             return engine
         slots //= 2
         gc.collect()  # the failed engine's tensors

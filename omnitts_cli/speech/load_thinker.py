@@ -20,7 +20,7 @@ from omnitts_cli.families.known import families, family_of
 from omnitts_cli.models.thinker import TextModel
 from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.settings.setting import readable_size
-from omnitts_cli.speech import load
+from omnitts_cli.speech import load, memory
 from omnitts_cli.weights.arrays import sources_of
 from omnitts_cli.weights.checkpoint import Checkpoint, dtype_of
 from omnitts_cli.weights.find import here
@@ -60,7 +60,7 @@ def open_answer_loop(
         speech_plan = load.plan_for(talker, device, replace(settings, slots=slots))
         rows = min(speech_plan.frames + wanted + TEMPLATE, talker.facts.max_positions)
         speech_plan = replace(speech_plan, positions=rows, prompt_run=PROMPT_RUN)
-        each += load.slot_bytes(talker, speech_plan)
+        each += memory.slot_bytes(talker, speech_plan)
     room = device.free_bytes() - (KEPT_FREE if device.captures else 0)
     fitting = min(slots, room // each - 1)  # one is spare
     if fitting < 1:

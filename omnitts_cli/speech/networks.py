@@ -13,18 +13,25 @@ from torch import nn
 
 from omnitts_cli.devices.device import Device
 from omnitts_cli.errors import Notice
+from omnitts_cli.families.common.family import Family
 from omnitts_cli.families.common.parts import Part
 from omnitts_cli.families.common.tokenizer import PieceTokenizer, read_tokenizer
 from omnitts_cli.families.known import family_of, made_up
 from omnitts_cli.families.toy import toy
+from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import EIGHT, Ops
+from omnitts_cli.models.codec_decoder import CodecDecoder
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.weights import eight
-from omnitts_cli.weights.arrays import sources_of
+from omnitts_cli.weights.arrays import sources_of, unusable
 from omnitts_cli.weights.checkpoint import Checkpoint, dtype_of
 from omnitts_cli.weights.load import fill
 from omnitts_cli.weights.random_fill import random_fill
+
+HOST = (eight.TABLE,)
+"""Tensors of the language side that stay in the memory of the host: rows are sent from there."""
+Pack = Callable[[torch.Tensor], torch.Tensor]
 
 
 def stored(
@@ -47,9 +54,11 @@ def stored(
 
     def filled(part: Part) -> nn.Module:
         if not part.float32 and language == EIGHT:
+            if ops.pack is not None:
+                return _packed_on_card(part, files[part.folder], device, ops.pack)
             return _filled_with_eight(part, files[part.folder], source, device, tell)
-        dtype = torch.float32 if part.float32 else dtype_of(language)
-        fill(part.module, part.names, files[part.folder], device.torch_device, dtype, unused=part.leftover)
+        dtype, place = torch.float32 if part.float32 else dtype_of(language), place_of(part, device, ops)
+        fill(part.module, part.names, files[part.folder], place, dtype, unused=part.leftover, host=HOST)
         return part.module
 
     for part in pieces.all():
@@ -79,27 +88,82 @@ def _filled_with_eight(
     return part.module
 
 
+def place_of(part: Part, device: Device, ops: Ops) -> torch.device:
+    """Where a part is loaded. Slot decoders with operations of their own make their operands from the codec's weights,
+    which nothing reads on a card."""
+    kept = ops.codec is not None and isinstance(part.module, CodecDecoder)
+    return torch.device("cpu") if kept else device.torch_device
+
+
+def _packed_on_card(part: Part, files: Checkpoint, device: Device, pack: Pack) -> nn.Module:
+    """The language side with matrices in 8 bits, and the rest in the precision of the device."""
+
+    def changed(name: str, weight: torch.Tensor) -> torch.Tensor:
+        if not eight.is_matrix(name):
+            return weight
+        try:
+            return pack(weight)
+        except ValueError as error:
+            raise unusable(files, sources_of(part.names[name])[0], str(error), "--dtype bf16") from None
+
+    matrices = [name for name in part.names if eight.is_matrix(name)]
+    fill(
+        part.module,
+        part.names,
+        files,
+        device.torch_device,
+        device.dtype,
+        keep_float32=matrices,
+        unused=part.leftover,
+        host=HOST,
+        changed=changed,
+    )
+    return part.module
+
+
 def random(name: str, variant: str | None, device: Device, language: str) -> SpeechModel:
     """Random weights of a released size, for measurements without a download; reads no file. `name`: its whole name."""
     short = name.partition(":")[2].lower()
     if short == "toy":
         return toy(device=device.torch_device, dtype=dtype_of(language), place=device.to_device, ops=device.ops())
     family, config = made_up(short, variant)
-    pieces = family.parts(config, device.ops())
+    ops = device.ops()
+    pieces, bits = family.parts(config, ops), ops.eight
 
     def filled(part: Part) -> nn.Module:
-        bits = device.ops().eight
-        if not part.float32 and language == EIGHT and bits is not None:
-            random_fill(part.module, 0, "cpu", torch.float32, changed=partial(_packed, bits))
+        module, place = part.module, place_of(part, device, ops)
+        if part.float32:
+            random_fill(module, 0, place, torch.float32)
+        elif language != EIGHT:
+            random_fill(module, 0, place, dtype_of(language), host=HOST)
+        elif bits is not None:
+            random_fill(module, 0, "cpu", torch.float32, changed=partial(_packed, bits))
         else:
-            random_fill(part.module, 0, device.torch_device, torch.float32 if part.float32 else dtype_of(language))
-        return part.module
+            assert ops.pack is not None
+            matrices = [name for name, _ in module.named_parameters() if eight.is_matrix(name)]
+            changed = partial(_packed_if_matrix, ops.pack)
+            random_fill(module, 0, place, device.dtype, keep_float32=matrices, host=HOST, changed=changed)
+        return module
 
     for part in pieces.all():
         filled(part)
     tokenizer = PieceTokenizer(config.text_vocabulary)
-    model = family.assemble(f"random:{short}", config, pieces, tokenizer, device.to_device, device.ops())
+    model = family.assemble(f"random:{short}", config, pieces, tokenizer, device.to_device, ops)
     return replace(model, cloner=family.cloner(config, filled, device.to_device))
+
+
+def without_values(name: str, family: Family, config: Any, device: Device) -> SpeechModel:
+    """A model that has shapes only, in the precision of a device."""
+    with torch.device("meta"):
+        pieces = family.parts(config, plain.OPS)
+        pieces.language.module.to(device.dtype)
+        tokenizer = PieceTokenizer(config.text_vocabulary)
+        model: SpeechModel = family.assemble(name, config, pieces, tokenizer, torch.from_numpy, plain.OPS)
+    return model
+
+
+def _packed_if_matrix(pack: Pack, name: str, weight: torch.Tensor) -> torch.Tensor:
+    return pack(weight) if eight.is_matrix(name) else weight
 
 
 def _packed(bits: Any, name: str, weight: torch.Tensor) -> torch.Tensor:

@@ -29,12 +29,15 @@ def fill(
     keep_float32: Sequence[str] = (),
     unused: Sequence[str] | None = (),
     ready: Mapping[str, Tensor] = MappingProxyType({}),
+    host: Sequence[str] = (),
+    changed: Callable[[str, Tensor], Tensor] = lambda name, value: value,
 ) -> None:
     """Load every parameter and buffer named in `names`, on `device` and in `dtype`.
 
     `keep_float32`: patterns of our names that stay float32. `unused`: patterns of checkpoint names that may be
     left over; None if other modules are loaded from the same files. `ready`: tensors that are not to be read, because
-    they have been prepared from the same files. Computed buffers, which are not in `names`,
+    they have been prepared from the same files. `host`: names of ours that go to the memory of the host. `changed`:
+    what is put in the place of the tensor called so. Computed buffers, which are not in `names`,
     keep their values and move to the device.
     """
     ours = tensors_of(module)
@@ -50,9 +53,9 @@ def fill(
             continue
         kept = any(fnmatchcase(name, pattern) for pattern in keep_float32)
         wanted = (torch.float32 if kept else dtype) if old.is_floating_point() else old.dtype
-        new = torch.empty(old.shape, device=device, dtype=wanted)
+        new = torch.empty(old.shape, device="cpu" if name in host else device, dtype=wanted)
         read(names[name], files, new)
-        put(module, name, new)
+        put(module, name, changed(name, new))
 
 
 def tensors_of(module: nn.Module) -> dict[str, Tensor]:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from omnitts_cli.weights.load import put, tensors_of
 
 BLOCK = 2**17  # values made at a time; fits in a CPU cache
-WIDE_BLOCK = 2**26  # on an accelerator, where small blocks would leave it waiting for launches
+WIDE_BLOCK = 2**23  # on an accelerator, where small blocks would leave it waiting for launches
 
 # The mean and standard deviation of a parameter, by the first pattern that matches its name. None: scaled by the
 # number of inputs, so that activations keep their size.
@@ -45,11 +45,13 @@ def random_fill(
     dtype: torch.dtype,
     *,
     keep_float32: Sequence[str] = (),
+    host: Sequence[str] = (),
     changed: Callable[[str, Tensor], Tensor] = lambda name, value: value,
 ) -> None:
     """Fill every parameter, and every buffer without values, with values that depend on `seed` and its name only.
 
-    `changed`: what is put into the module in the place of the tensor called so.
+    `host`: names of those that go to the memory of the host. `changed`: what is put into the module in the place of
+    the tensor called so.
     """
     for name, old in tensors_of(module).items():
         if not old.is_meta and not isinstance(old, nn.Parameter):
@@ -57,10 +59,10 @@ def random_fill(
             continue
         kept = any(fnmatchcase(name, pattern) for pattern in keep_float32)
         wanted = (torch.float32 if kept else dtype) if old.is_floating_point() else old.dtype
-        new = torch.zeros(old.shape, device=device, dtype=wanted)
+        new = torch.zeros(old.shape, device="cpu" if name in host else device, dtype=wanted)
         if new.is_floating_point():
             mean, spread = _spread(name, tuple(old.shape))
-            _scatter(new.view(-1), f"{seed} {name}", mean, spread)
+            _scatter(new.view(-1), f"{seed} {name}", mean, spread, torch.device(device))
         put(module, name, changed(name, new))
 
 
@@ -83,15 +85,15 @@ def _inputs(name: str, shape: tuple[int, ...]) -> int:
     return prod(shape[1:])
 
 
-def _scatter(flat: Tensor, label: str, mean: float, spread: float) -> None:
-    """Fill with pseudo-random values from an integer hash of a counter, identical on every device."""
+def _scatter(flat: Tensor, label: str, mean: float, spread: float, device: torch.device) -> None:
+    """Fill with pseudo-random values from an integer hash of a counter, computed on `device`, identical on each."""
     digest = hashlib.blake2b(label.encode(), digest_size=8).digest()
     start, stride = (int.from_bytes(digest[at : at + 4], "little", signed=True) for at in (0, 4))
-    block = BLOCK if flat.device.type == "cpu" else WIDE_BLOCK
+    block = BLOCK if device.type == "cpu" else WIDE_BLOCK
     for begin in range(0, flat.numel(), block):
         end = min(begin + block, flat.numel())
         # An odd stride visits every 32-bit value once before it repeats.
-        bits = torch.arange(begin, end, dtype=torch.int32, device=flat.device).mul_(stride | 1).add_(start)
+        bits = torch.arange(begin, end, dtype=torch.int32, device=device).mul_(stride | 1).add_(start)
         bits = _mixed(bits)
         # The sum of two uniform 16-bit values: a triangular distribution with standard deviation 26755
         sums = (bits & 0xFFFF).add_((bits >> 16).bitwise_and_(0xFFFF)).sub_(0xFFFF)

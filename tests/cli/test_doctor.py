@@ -9,6 +9,8 @@ from command import Omnitts
 
 from omnitts_cli.cli import doctor
 from omnitts_cli.cli.doctor import Check
+from omnitts_cli.settings.table import Machine
+from omnitts_cli.speech.load import Room
 
 
 @pytest.fixture
@@ -106,6 +108,18 @@ def test_it_tells_what_released_models_need(
     assert ("other programs" in made.words) == (free > 2 << 30)
     assert made.numbers["read_gib_per_s"] == 20.0 and made.numbers["0.6b_rtf"] == rtf and made.numbers["threads"] == 2
     assert made.fix is None if fix is None else fix in str(made.fix)
+
+
+def test_it_tells_what_fits_into_a_card(monkeypatch: pytest.MonkeyPatch) -> None:
+    rooms = {"0.6b": Room("bfloat16", 2 << 30, 1, 60.0), "1.7b": None}
+    monkeypatch.setattr(doctor, "room_for", lambda name, device, settings: rooms[name.partition("-")[0]])
+    card = SimpleNamespace(name="cuda:0", most_bytes=3 << 30, free_bytes=lambda: 1 << 30, limit=lambda size: None)
+    made = doctor.models_on_card(card, Machine(max_memory=3 << 30))
+    assert made.status == "ok" and made.numbers == {"0.6b_precision": "bfloat16", "0.6b_slots": 1, "0.6b_s": 60.0}
+    assert "1 request of 60 s" in made.words and "1.7b does not fit" in made.words and "--max-memory" in made.words
+    rooms["0.6b"] = None
+    made = doctor.models_on_card(card, Machine())
+    assert made.status == "warn" and made.fix is not None
 
 
 def test_without_the_library_it_says_which_format_they_would_have() -> None:

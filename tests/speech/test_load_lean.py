@@ -23,6 +23,7 @@ from omnitts_cli.models.networks import Networks
 from omnitts_cli.request import Request, Sampling
 from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.speech import load
+from omnitts_cli.speech.memory import slot_bytes
 from omnitts_cli.voices import Named
 from omnitts_cli.weights import eight_files
 from omnitts_cli.weights.find import TINY
@@ -94,7 +95,7 @@ def test_the_embedded_voice_says_the_same() -> None:
     request = Request("Hello there.", Named("clara"), "english", seed=5, max_frames=20)
     one, other = lean.clip(request), full.clip(request)
     assert np.array_equal(one.codes, other.codes) and np.array_equal(one.pcm, other.pcm)
-    assert load.slot_bytes(lean.model, lean.plan) == load.slot_bytes(full.model, full.plan)
+    assert slot_bytes(lean.model, lean.plan) == slot_bytes(full.model, full.plan)
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs the /proc of Linux")

@@ -21,8 +21,10 @@ from omnitts_cli.models.networks import Networks
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.models.slot_decoder import call_bytes
 from omnitts_cli.request import Request
+from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.speech import load, networks
-from omnitts_cli.speech.load import fitting_slots, slot_bytes, start
+from omnitts_cli.speech.load import plan_for, start
+from omnitts_cli.speech.memory import fitting_slots, shortened, slot_bytes
 from omnitts_cli.voices import Named
 
 
@@ -66,7 +68,8 @@ def test_slots_follow_free_memory(model: SpeechModel, plan: Plan) -> None:
     each = slot_bytes(model, plan)
     assert fitting_slots(model, SmallDevice(100 * each, 99), plan) == 8
     assert fitting_slots(model, SmallDevice(6 * each, 99), plan) == 4  # one is spare, some stays free
-    assert fitting_slots(model, SmallDevice(0, 99), plan) == 1
+    assert fitting_slots(model, SmallDevice(0, 99), plan) == 0
+    assert fitting_slots(model, SmallDevice(100 * each, 99), plan, taken=94 * each) == 4
 
 
 def test_slots_leave_room_for_the_largest_call_of_the_codec(
@@ -77,6 +80,7 @@ def test_slots_leave_room_for_the_largest_call_of_the_codec(
     each = slot_bytes(model, plan)
     device = SmallDevice(200 * each, 999)
     device.captures = True
+    monkeypatch.setattr(Networks, "prompt_bytes", lambda model, rows: 0)
     monkeypatch.setattr(Networks, "call_bytes", lambda codec, frames, rows: rows * frames * each // 16)
     assert [plan.with_slots(slots).sound_rows[-1] for slots in (141, 81)] == [64, 32]
     assert fitting_slots(model, device, plan) == 127  # 128 would have calls of 64 rows and room for 125
@@ -84,6 +88,24 @@ def test_slots_leave_room_for_the_largest_call_of_the_codec(
     assert fitting_slots(model, device, plan) == 120 - 6 - 32 - 1
     device.captures = False
     assert fitting_slots(model, device, plan) == 120 * 0.85 - 1
+
+
+def test_requests_are_shorter_where_fewer_than_four_would_fit(model: SpeechModel) -> None:
+    usual = plan_for(model, SmallDevice(1 << 40, 999))
+    each = slot_bytes(model, usual)
+    assert usual.frames == 1501
+
+    def planned(slots: float) -> Plan:
+        return plan_for(model, SmallDevice(int(slots * each), 999))
+
+    assert planned(6).frames == 1501
+    shorter = planned(4)
+    assert shorter.frames < 1501 and shorter.positions - shorter.frames == usual.positions - usual.frames
+    assert fitting_slots(model, SmallDevice(4 * each, 999), shorter) >= 4
+    assert planned(0).frames == 30 * 12.5 + 1
+    told = EngineSettings(seconds=120.0)
+    assert plan_for(model, SmallDevice(each, 999), told).frames == 1501
+    assert shortened(model, SmallDevice(0, 999), Plan.of(2, 4, 12.5)).frames == 51
 
 
 def test_a_call_of_a_released_codec_takes_what_was_measured() -> None:

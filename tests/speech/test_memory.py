@@ -5,18 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import torch
 from golden_set import checkpoint
 
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.errors import DeviceError, Notice
 from omnitts_cli.families.known import made_up
+from omnitts_cli.kernels import plain, plain_codec, plain_eight
 from omnitts_cli.kernels.ops import EIGHT
 from omnitts_cli.settings.engine import EngineSettings
+from omnitts_cli.speech import load
 from omnitts_cli.speech.load import load_model
-from omnitts_cli.speech.memory import Needs, refuse_what_cannot_fit, shortage
+from omnitts_cli.speech.memory import Needs, shortage
 
 
 @pytest.fixture
@@ -84,11 +87,100 @@ def test_it_is_said_before_the_weights_are_read(
         )
 
 
-def test_what_cannot_fit_into_a_card_is_refused_before_it_is_read(device: CPUDevice) -> None:
-    """A card of 3 GiB, 600 MiB of it for a desktop: 1.7b does not fit in bfloat16, 0.6b does."""
-    card = SimpleNamespace(name="cuda:0", free_bytes=lambda: (3 << 30) - (600 << 20))
-    small, large = (needed(name, device) for name in ("0.6b-customvoice", "1.7b-customvoice"))
-    refuse_what_cannot_fit("0.6b", small, "bfloat16", card)
+class Card(CPUDevice):
+    """Calculates on the CPU, and answers as a card with so much free memory and operations of its own for the codec."""
+
+    torch_device, name, dtype = torch.device("cpu"), "cuda:0", torch.bfloat16
+
+    def __init__(self, free: float) -> None:
+        super().__init__(1)
+        self.free = int(free * 2**30)
+        self._ops = replace(plain.OPS, codec=plain_codec.OPS, pack=plain_eight.pack)
+
+    def free_bytes(self) -> int:
+        return self.free
+
+
+DESKTOP = 600 / 1024  # GiB
+NAMED = {name: f"random:{name}-customvoice" for name in ("0.6b", "1.7b")}
+
+
+def precision_on(card: Card, name: str, **more: Any) -> str:
+    known = load.made_up_facts(name, None, card)
+    return load.language_dtype(EngineSettings(**more), card, known)
+
+
+def test_a_card_gets_8_bits_where_nothing_else_fits() -> None:
+    """A card of 4 GiB speaks with 1.7b, and one of 3 GiB with 0.6b, beside a desktop."""
+    assert precision_on(Card(4 - DESKTOP), NAMED["1.7b"]) == EIGHT
+    assert precision_on(Card(6 - DESKTOP), NAMED["1.7b"]) == "bfloat16"
+    assert precision_on(Card(3 - DESKTOP), NAMED["0.6b"]) == "bfloat16"
+    assert precision_on(Card(4 - DESKTOP), NAMED["1.7b"], dtype="bf16") == "bfloat16"
+    assert precision_on(Card(1), NAMED["1.7b"]) == "bfloat16"
+    with pytest.raises(DeviceError, match="exact"):
+        precision_on(Card(9), NAMED["0.6b"], dtype="q8", exact=True)
+
+
+def test_doctor_plans_a_card_without_loading_a_model() -> None:
+    card = Card(4 - DESKTOP)
+    card.captures = card.pads = True
+    small, large = (load.room_for(f"{name}-customvoice", card) for name in NAMED)
+    assert small is not None and large is not None
+    assert (small.precision, large.precision) == ("bfloat16", "q8")
+    assert small.slots >= 4 and large.slots >= 4 and min(small.seconds, large.seconds) >= 60
+    card.free = 1 << 29
+    assert load.room_for("0.6b-customvoice", card) is None
+
+
+@pytest.mark.parametrize(
+    ("free", "name", "typed"),
+    [
+        (4 - DESKTOP, "1.7b", ["--dtype q8", "-m 0.6b"]),
+        (2, "1.7b", ["-m 0.6b", "-m 0.6b --dtype q8"]),
+        (0.5, "0.6b", ["-m tiny", "-d cpu"]),
+    ],
+)
+def test_what_cannot_fit_into_a_card_is_refused_before_it_is_made(
+    free: float, name: str, typed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("omnitts_cli.speech.networks.random_fill", lambda *about, **more: pytest.fail("was made"))
     with pytest.raises(DeviceError) as caught:
-        refuse_what_cannot_fit("1.7b", large, "bfloat16", card)
-    assert "GiB" in str(caught.value.cause) and "-m 0.6b" in str(caught.value.hint)
+        load_model(NAMED[name], Card(free), settings=EngineSettings(dtype="bf16"))
+    hint = str(caught.value.hint).split("   or   ")
+    assert hint[: len(typed)] == typed and "GiB" in str(caught.value.cause)
+
+
+def test_a_limit_is_named_in_the_place_of_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    card = Card(1)
+    card.limit(1 << 30)
+    with pytest.raises(DeviceError) as caught:
+        load_model(NAMED["1.7b"], card)
+    assert "--max-memory" in str(caught.value.cause)
+    host = CPUDevice(1)
+    free = host.free_bytes()
+    host.limit(10 << 30)
+    assert host.free_bytes() < min(free, 10 << 30) + (64 << 20)
+    monkeypatch.setattr("omnitts_cli.speech.networks.fill", lambda *about, **more: pytest.fail("was read"))
+    host.limit(100 << 20)
+    with pytest.raises(DeviceError) as caught:
+        load_model(str(checkpoint("custom_voice_small")), host, settings=EngineSettings(dtype="fp32"))
+    assert "--max-memory" in str(caught.value.cause) and "-m tiny" in str(caught.value.hint)
+
+
+def test_the_codec_and_the_text_are_loaded_into_the_memory_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nothing else is."""
+    card, places = Card(9), dict[str, tuple[torch.device, object]]()
+    card.torch_device = torch.device("meta")
+
+    def fill(
+        module: torch.nn.Module, names: object, files: object, place: torch.device, *about: Any, **more: Any
+    ) -> None:
+        places[type(module).__name__] = place, more["host"]
+        if len(places) == 2:
+            raise KeyError
+
+    monkeypatch.setattr("omnitts_cli.speech.networks.fill", fill)
+    with pytest.raises(KeyError):
+        load_model(str(checkpoint("custom_voice_small")), card)
+    assert places["CodecDecoder"][0].type == "cpu"
+    assert places["Language"] == (torch.device("meta"), ("text.table",))
