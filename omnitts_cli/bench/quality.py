@@ -91,7 +91,8 @@ def measured(
     """Loads the model twice, in float32 and in 8 bits, one after the other. `machine`: fields of EngineSettings."""
     import torch
 
-    known = {**machine, "device": "cpu", "exact": False}
+    where = machine.get("device", "auto")
+    known = {**machine, "device": "cpu" if where == "auto" else where, "exact": False}
     full, eight = (EngineSettings.of({**known, "dtype": dtype}, "bench") for dtype in ("fp32", "q8"))
     load.known_before(name, variant="custom_voice", **{**known, "dtype": "q8"})  # refuses what cannot run in 8 bits
     report(0.0, "speaking in float32")

@@ -137,8 +137,6 @@ def bench_quality(
     refuse_others(
         "--quality", {Load: {"requests", "seed"}, What: {"model"}, Answer: {"save"}}, load, what, server, answer
     )
-    if machine.device not in ("auto", "cpu"):
-        raise UsageError(f"--quality runs on the CPU, not on {machine.device}", hint="-d cpu   or leave -d out")
     if answer.save is not None:
         reports.check(Path(answer.save), "--save")
     with Progress("comparing", messages.progress) as progress:

@@ -236,6 +236,8 @@ OPERATIONS = (
         Variant("engine/frame.py", "", REFERENCE),
     ), fuses=True),
     Operation("linear", "products", of_linear, (
+        triton("_eight", "triton.eight:row_linear", NOT_MEASURED, dtypes=(EIGHT,), rows=(1, 2)),
+        triton("_eights", "triton.eight:linear", NOT_MEASURED, dtypes=(EIGHT,)),
         Variant("plain_eight.py", "plain_eight:linear", EIGHTS, CARD, dtypes=(EIGHT,)),
         Variant("rows_rest.cu", "cuda.rows:linear", EXACT, CARD, HOPPER, libraries=("triton", "nvrtc"), exact=True),
         triton("_vector", "triton.products:row_linear", "1.2 to 3.5 times the library's speed (H200)",
@@ -244,6 +246,8 @@ OPERATIONS = (
         plain("plain:linear"),
     )),
     Operation("norm_linear", "products after a norm", of_normed, (
+        triton("_eight", "triton.eight:row_norm_linear", NOT_MEASURED, dtypes=(EIGHT,), rows=(1, 2)),
+        triton("_eights", "triton.eight:norm_linear", NOT_MEASURED, dtypes=(EIGHT,)),
         Variant("plain_eight.py", "plain_eight:norm_linear", EIGHTS, CARD, dtypes=(EIGHT,)),
         hopper("prefetched.cu", "triton.products:early_norm_linear", EARLY_64, (17, 64), early(LINEAR),
                exact=False, ready=compiled(LINEAR)),
@@ -258,6 +262,8 @@ OPERATIONS = (
         plain("plain:norm_linear"),
     )),
     Operation("norm_swiglu", "gated products", of_normed, (
+        triton("_eight", "triton.eight:row_norm_swiglu", NOT_MEASURED, dtypes=(EIGHT,), rows=(1, 2)),
+        triton("_eights", "triton.eight:norm_swiglu", NOT_MEASURED, dtypes=(EIGHT,)),
         Variant("plain_eight.py", "plain_eight:norm_swiglu", EIGHTS, CARD, dtypes=(EIGHT,)),
         hopper("prefetched.cu", "triton.products:early_norm_swiglu", EARLY_64, (17, 128), early(GATED),
                exact=False, ready=compiled(GATED)),
@@ -273,6 +279,8 @@ OPERATIONS = (
         plain("plain:norm_swiglu"),
     )),
     Operation("linear_add", "products added to a residual", of_added, (
+        triton("_eight", "triton.eight:row_linear_add", NOT_MEASURED, dtypes=(EIGHT,), rows=(1, 2)),
+        triton("_eights", "triton.eight:linear_add", NOT_MEASURED, dtypes=(EIGHT,)),
         Variant("plain_eight.py", "plain_eight:linear_add", EIGHTS, CARD, dtypes=(EIGHT,)),
         hopper("prefetched.cu", "triton.products:early_linear_add", EARLY_64, (17, 256), early(ADDED),
                exact=False, ready=compiled(ADDED)),

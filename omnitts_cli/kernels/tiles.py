@@ -62,6 +62,20 @@ def _cut(tile: Tile, outputs: int, inputs: int) -> Tile | None:
     return None if outputs % tile.outputs or tile.inputs < LEAST_INPUTS else tile
 
 
+def eight_row_tile(kind: int, outputs: int, inputs: int) -> Tile:
+    """For one row and a matrix in 8 bits. Any sizes that have whole groups; the block of outputs divides them."""
+    most = 2 if kind == GATED else 8 if outputs >= 4096 else 4
+    return Tile(block_of(outputs, most), block_of(inputs, 1024))
+
+
+def eight_tile(kind: int, rows: int, inputs: int) -> Tile:
+    """The same for more rows."""
+    parts = 4 if kind == ADDED and rows <= 128 and inputs % (4 * 64) == 0 else 1
+    few = rows <= 16
+    tile = Tile(32 if few or kind == GATED else 64, 128 if few else 64, 4, 4, parts)
+    return tile._replace(inputs=block_of(inputs // parts, tile.inputs))
+
+
 MANY_ROWS: dict[int, dict[tuple[int, int], Tile]] = {
     LINEAR: {
         (1024, 128): Tile(64, 128, 4, 4, rows=64),

@@ -16,14 +16,18 @@ TEMPERATURE = 0.9
 @torch.inference_mode()
 def forced(model: SpeechModel, request: Request, codes: Tensor) -> tuple[Tensor, Tensor]:
     """Every logit while the model says `codes` [T, G]: of the talker [T, codes], of the predictor [T, G - 1, codes]."""
-    prompter = model.prompter
-    prompt, slot = prompter.prompts([prompter.draft(request)])[0], torch.tensor([0])
+    prompter, codes = model.prompter, codes.to(model.device)
+
+    def at(position: int) -> Tensor:
+        return torch.tensor([position], device=model.device)
+
+    prompt, slot = prompter.prompts([prompter.draft(request)])[0], at(0)
     last = len(prompt.rows) - 1
     cache = model.talker.cache(1, last + len(codes))
-    model.talker.prefill(prompt.rows[None, :last], torch.tensor([0]), slot, cache, last)
+    model.talker.prefill(prompt.rows[None, :last], at(0), slot, cache, last)
     row, states, rest = prompt.rows[-1:], [], []
     for frame, code in enumerate(codes):
-        states.append(model.talker.step(row, torch.tensor([last + frame]), slot, cache, last + frame + 1))
+        states.append(model.talker.step(row, at(last + frame), slot, cache, last + frame + 1))
         row = model.embedder.frame(code[None]) + prompt.pad
     hidden, first = torch.cat(states), model.predictor.inputs(model.embedder)[0]
 

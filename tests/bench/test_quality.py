@@ -45,9 +45,7 @@ def test_the_voice_is_one_that_needs_no_clip() -> None:
         requests(base, 1, 0)
 
 
-@pytest.mark.parametrize(
-    ("given", "said"), [(("-c", "4"), "-c"), (("-d", "cuda"), "cuda"), (("ask",), "ask"), (("--rate", "3"), "--rate")]
-)
+@pytest.mark.parametrize(("given", "said"), [(("-c", "4"), "-c"), (("ask",), "ask"), (("--rate", "3"), "--rate")])
 def test_options_without_effect_are_refused(given: tuple[str, ...], said: str, omnitts: Omnitts) -> None:
     found = omnitts("bench", "--quality", *given)
     assert found.code == 2 and said in found.err

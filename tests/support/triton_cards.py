@@ -1,4 +1,4 @@
-"""Compiles Triton's kernels for a card that is not here: `triton_cards.py SM SHARED ROWS PROMPTS CHUNKS [MODEL]`.
+"""Compiles Triton's kernels for a card that is not here: `triton_cards.py SM SHARED ROWS PROMPTS CHUNKS [MODEL [q8]]`.
 
 The model lies on the device "meta", so it needs no memory; a launch compiles its kernel for the card and runs nothing.
 Prints as JSON, for each kernel, how often it is launched, the shared memory that it needs, and what went wrong. ROWS
@@ -21,11 +21,15 @@ from triton.runtime.jit import JITFunction
 
 from omnitts_cli.families.qwen3_tts.family import FAMILY
 from omnitts_cli.families.qwen3_tts.modules import parts
+from omnitts_cli.kernels.ops import grouped_shape
+from omnitts_cli.weights import eight
+from omnitts_cli.weights.load import put
 
 SM, SHARED = int(sys.argv[1]), int(sys.argv[2])
 ROWS, PROMPTS = ([int(size) for size in words.split(",") if size] for words in sys.argv[3:5])
 CHUNKS = [tuple(map(int, chunk.split("x"))) for chunk in sys.argv[5].split(",") if chunk]
 NAME = sys.argv[6] if len(sys.argv) > 6 else "0.6b-customvoice"
+PACKED = "q8" in sys.argv[7:]
 POSITIONS = 800
 found: dict[str, dict[str, Any]] = {}
 
@@ -89,6 +93,13 @@ def language(module: Any, ops: Any) -> None:
         talker.prefill(prompt, numbers(1), numbers(1), talker.cache(2, POSITIONS), POSITIONS)
 
 
+def packed(module: torch.nn.Module) -> None:
+    """Matrices in 8 bits in the place of others."""
+    for name, weight in list(module.named_parameters()):
+        if eight.is_matrix(name):
+            put(module, name, numbers(*grouped_shape(tuple(weight.shape)), dtype=torch.uint8))
+
+
 def main() -> None:
     triton.runtime.driver.set_active(Driver())
     JITFunction.__getitem__ = compiled
@@ -102,7 +113,10 @@ def main() -> None:
     with torch.device("meta"), torch.inference_mode():
         config = FAMILY.made_up_config(Path(NAME), NAME)
         pieces = parts(config, ops)
-        language(pieces.language.module.bfloat16(), ops)
+        module = pieces.language.module.bfloat16()
+        if PACKED:
+            packed(module)
+        language(module, ops)
         if CHUNKS:
             codec = next(part.module for part in pieces.all() if part.float32 and hasattr(part.module, "closing"))
             decoder = slot_decoder(codec, 32, 16, ops.codec)

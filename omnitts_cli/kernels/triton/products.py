@@ -220,7 +220,7 @@ def few_norm_swiglu(x: Normed, gate_up: Tensor) -> Tensor:
     count, outputs = value.numel() // inputs, both // 2
     tile = few_tile(GATED, count, outputs, inputs)
     assert tile is not None
-    block_m = _padded(count)
+    block_m = padded(count)
     stages = stages_in((2 * tile.outputs + block_m) * tile.inputs * value.element_size(), tile.stages)
     out = torch.empty((*value.shape[:-1], outputs), dtype=value.dtype, device=value.device)
     _gated[(outputs // tile.outputs, triton.cdiv(count, block_m))](
@@ -235,7 +235,7 @@ def few_linear_add(x: Tensor, weight: Tensor, residual: Tensor, norm: Tensor, ep
     count = x.numel() // inputs
     tile = few_tile(ADDED, count, outputs, inputs)
     assert tile is not None
-    block_m, share = _padded(count), inputs // tile.parts
+    block_m, share = padded(count), inputs // tile.parts
     stages = stages_in((tile.outputs + block_m) * tile.inputs * x.element_size(), tile.stages)
     sums = torch.empty((tile.parts, count, outputs), dtype=torch.float32, device=x.device)
     # so that every thread prefetches a piece of a line
@@ -247,6 +247,6 @@ def few_linear_add(x: Tensor, weight: Tensor, residual: Tensor, norm: Tensor, ep
     return add_norm(sums, residual.contiguous(), norm, eps)
 
 
-def _padded(count: int) -> int:
+def padded(count: int) -> int:
     """Rows of a tile."""
     return min(max(16, triton.next_power_of_2(count)), WIDEST)

@@ -19,9 +19,9 @@ SHARED = {75: 65_536, 80: 166_912, 86: 101_376, 89: 101_376, 120: 101_376}
 """Bytes that a program may use, by compute capability."""
 
 
-def check(sm: int, rows: str, prompts: str, chunks: str, model: str = "0.6b-customvoice") -> int:
+def check(sm: int, rows: str, prompts: str, chunks: str, model: str = "0.6b-customvoice", *more: str) -> int:
     """The number of kernels, of which each fits."""
-    line = [sys.executable, SCRIPT, str(sm), str(SHARED[sm]), rows, prompts, chunks, model]
+    line = [sys.executable, SCRIPT, str(sm), str(SHARED[sm]), rows, prompts, chunks, model, *more]
     paths = [str(HOUSE), *filter(None, [os.environ.get("PYTHONPATH")])]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TRITON_INTERPRET": "0"}
     done = subprocess.run(line, env=env, capture_output=True, text=True, check=False)
@@ -35,6 +35,18 @@ def check(sm: int, rows: str, prompts: str, chunks: str, model: str = "0.6b-cust
 @pytest.mark.parametrize("sm", [86, 120])
 def test_a_frame_of_one_row(sm: int) -> None:
     assert check(sm, "1", "", "") >= 8
+
+
+def test_a_frame_of_one_row_in_8_bits() -> None:
+    assert check(86, "1", "", "", "0.6b-customvoice", "q8") >= 8
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("sm", SHARED)
+@pytest.mark.parametrize("model", ["0.6b-customvoice", "1.7b-customvoice"])
+def test_frames_and_prompts_in_8_bits(sm: int, model: str) -> None:
+    assert check(sm, "1,2,3,16,17,64", "16,64,128", "", model, "q8") >= 10
 
 
 @pytest.mark.slow
