@@ -1,6 +1,8 @@
-"""The weights of an open engine: every copy on the device, its size, and what reads it.
+"""The weights of an open engine: every copy on the device, its size, and what reads it; then those in the memory of the
+host, if that is another.
 
     python benchmarks/weights.py -m random:1.7b-customvoice --slots 64
+    python benchmarks/weights.py -m random:1.7b-customvoice --dtype q8
     python benchmarks/weights.py -m random:toy -d cpu
 
 "other" is what the rules below do not know, so a new copy shows up there. Slots, codes and the codec's state are not
@@ -52,7 +54,7 @@ READERS = (  # a pattern of the path, the copy, its reader
     (r"codec\.operands|decoder\._layout", "codec, as operands", "every call of the codec"),
     (r"packed", "codec, packed units and products", read_by("codec.product", "codec.residual_unit", "codec.close")),
     (r"decoder\.", "codec, the rest of a slot decoder", "every call of the codec"),
-    (r"codec\.", "codec, as stored", "slot decoders are made from it; codec decode"),
+    (r"codec\.", "codec, as stored", "slot decoders are made from it, on the host; codec decode"),
     (r"cloner\.", "encoders of clips", "cloning"),
 )
 STATE = re.compile(r"decoder\.(_history|_frames|_keys|_values|_state|_fresh|_fused\..*(history|keys|values|frames))")
@@ -116,12 +118,12 @@ def caches() -> list[Any]:
     return [codec_tiles._packed, codec_last._prepared]
 
 
-def copies(engine: Any) -> list[dict[str, Any]]:
-    """Rows of the table for an open engine: the largest first, and the sum."""
+def copies(engine: Any, place: Any = None) -> list[dict[str, Any]]:
+    """Rows of the table for an open engine: the largest first, and the sum. `place`: another than its device."""
     model = engine.model
     roots = {name: getattr(model, name) for name in ("talker", "predictor", "embedder", "codec", "cloner")}
     roots |= {"prompter": engine._admission._prompter, "packed": caches(), "decoder": engine._codec._steps._decoder}
-    return rows_of(roots, engine._context.table.row.device)
+    return rows_of(roots, place or engine._context.table.row.device)
 
 
 def rows_of(roots: dict[str, Any], place: Any) -> list[dict[str, Any]]:
@@ -141,6 +143,8 @@ def rows_of(roots: dict[str, Any], place: Any) -> list[dict[str, Any]]:
 
 
 def main() -> None:
+    import torch
+
     from omnitts_cli.speech import load as build
 
     options = arguments()
@@ -152,6 +156,10 @@ def main() -> None:
     found = copies(engine)
     head = ["copy", "dtype", "GiB", "tensors", "reader"]
     rig.table(head, [[r["copy"], r["dtype"], r["bytes"] / 2**30, r["tensors"], r["reader"]] for r in found])
+    if device.name != "cpu":
+        print("in the memory of the host:")
+        rest = copies(engine, torch.device("cpu"))
+        rig.table(head, [[r["copy"], r["dtype"], r["bytes"] / 2**30, r["tensors"], r["reader"]] for r in rest])
     print(f"before the engine is made: {loaded / 2**30:.3f} GiB")
     about = rig.about("weights", options, model) | {"slots": options.slots, "loaded_bytes": loaded}
     rig.keep("weights", [{**about, "copies": found, **rig.machine(options, device)}], options)
