@@ -4,8 +4,8 @@
     python benchmarks/small_card.py --only speed,quality
 
 Each part is a process of its own, so that a limit of memory is its own too. All run side by side, mostly to compile
-kernels, except for `speed`, which comes last and alone. 600 MiB of each card count as taken by a desktop. The weights are
-random, except for those of `tiny`. `--own` leaves the large card its own kernels and shared memory.
+kernels, except for `speed`, which comes last and alone. 600 MiB of each card count as taken by a desktop. Weights
+are random, except for those of `tiny`. `--own` leaves the large card its own kernels and shared memory.
 """
 
 from __future__ import annotations

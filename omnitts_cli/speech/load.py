@@ -446,7 +446,7 @@ def why_not_eight(device: Device, model: Facts) -> OmniError | None:
 
 
 @dataclass(frozen=True)
-class Room:
+class OnCard:
     """What of a model fits into the memory of a card, before it is loaded."""
 
     precision: str
@@ -455,7 +455,7 @@ class Room:
     seconds: float  # of speech, in each slot
 
 
-def room_for(name: str, device: Device, settings: EngineSettings = DEFAULT) -> Room | None:
+def room_for(name: str, device: Device, settings: EngineSettings = DEFAULT) -> OnCard | None:
     """For a released model; None if it does not fit."""
     family, config = made_up(name, None)
     needs = needs_of(family, config, device)
@@ -466,7 +466,7 @@ def room_for(name: str, device: Device, settings: EngineSettings = DEFAULT) -> R
     model, taken = _networks().without_values(name, family, config, device), needs.card_bytes(language)
     plan = plan_for(model, device, settings, taken)
     slots = max(1, fitting_slots(model, device, plan, taken))
-    return Room(precision_name(language), taken, slots, plan.frames / model.facts.frame_rate)
+    return OnCard(precision_name(language), taken, slots, plan.frames / model.facts.frame_rate)
 
 
 def plan_for(model: SpeechModel, device: Device, settings: EngineSettings = DEFAULT, taken: int = 0) -> Plan:

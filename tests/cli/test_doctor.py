@@ -10,7 +10,7 @@ from command import Omnitts
 from omnitts_cli.cli import doctor
 from omnitts_cli.cli.doctor import Check
 from omnitts_cli.settings.table import Machine
-from omnitts_cli.speech.load import Room
+from omnitts_cli.speech.load import OnCard
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def test_it_tells_what_released_models_need(
 
 
 def test_it_tells_what_fits_into_a_card(monkeypatch: pytest.MonkeyPatch) -> None:
-    rooms = {"0.6b": Room("bfloat16", 2 << 30, 1, 60.0), "1.7b": None}
+    rooms = {"0.6b": OnCard("bfloat16", 2 << 30, 1, 60.0), "1.7b": None}
     monkeypatch.setattr(doctor, "room_for", lambda name, device, settings: rooms[name.partition("-")[0]])
     card = SimpleNamespace(name="cuda:0", most_bytes=3 << 30, free_bytes=lambda: 1 << 30, limit=lambda size: None)
     made = doctor.models_on_card(card, Machine(max_memory=3 << 30))
