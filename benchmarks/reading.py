@@ -26,6 +26,8 @@ CHARS = 20_000
 TEXTS = {
     "digits": "1 ",
     "roots": "√1 ",
+    "halves": "½ ",
+    "ranges": "1-2 ",
     "numbers": "10 000 ",
     "brackets": "(555) ",
     "titles": "Dr. ",

@@ -61,12 +61,15 @@ class FairQueue:
         record.queued = True
         self._count += 1
 
-    def pop(self, listened: Collection[int] = ()) -> Record | None:
-        """Removes and returns the next request; None if all have to wait. `listened`: texts that others listen to."""
+    def pop(self, listened: Collection[int] = (), served: Collection[int] = ()) -> Record | None:
+        """Removes and returns the next request; None if all have to wait. `listened`: texts that others listen to;
+        `served`: texts of which no further piece begins now.
+        """
         for clients in self._levels.values():
             for records in clients.values():
                 for record in records:
-                    if record.request.script in self._owed and yields(record, listened):
+                    script = record.request.script
+                    if script in served or (script in self._owed and yields(record, listened)):
                         continue
                     self.remove(record)
                     if record.client in clients:

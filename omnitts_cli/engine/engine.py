@@ -27,7 +27,7 @@ from omnitts_cli.engine.snapshot import RequestSnapshot, Snapshot
 from omnitts_cli.errors import InputError, ModelError, OmniError, UsageError
 from omnitts_cli.kernels.arrays import read, without_gradients
 from omnitts_cli.models.roles import SpeechModel, TooEarly, Turns
-from omnitts_cli.request import BULK, Failed, Request
+from omnitts_cli.request import BULK, STREAMING, Failed, Request
 
 News = Chunk | Failed
 
@@ -311,9 +311,9 @@ class Engine:
         # a burst of requests is admitted over several turns, so that the others go on speaking
         idle = not any(record.has_columns for record in self._admitted)
         left = (max(self.plan.admissions, self.plan.burst) if idle else self.plan.admissions) - len(opening)
-        together = TOGETHER if idle else BESIDE
+        together, opened = TOGETHER if idle else BESIDE, self._opened()
         while True:  # the device works on the prompts of one group while those of the next are drafted
-            group = list(itertools.islice(self._opened(), max(0, min(left, together))))
+            group = list(itertools.islice(opened, max(0, min(left, together))))
             ready += self._admission.advance([*opening, *group])
             new, left, opening = new + group, left - len(group), []
             if len(group) < together:
@@ -336,28 +336,28 @@ class Engine:
         return self._gathered > 0
 
     def _opened(self) -> Iterator[Record]:
-        """Give free slots to waiting requests, in the order of the queue; yields those that got one."""
+        """Give free slots to waiting requests, in the order of the queue; yields those that got one in this turn."""
+        served: set[int] = set()
         while self._free and self._waiting:
             listened = self._listened()
-            record = self._waiting.pop(listened=listened)
+            record = self._waiting.pop(listened=listened, served=served)
             if record is None:
                 return
             if self._left:
                 self._left.popleft()
             if self._open(record):
+                script = record.request.script
                 if yields(record, listened):
-                    self._waiting.owe(record.request.script, record.prompt_rows - record.draft.shared)
+                    self._waiting.owe(script, record.prompt_rows - record.draft.shared)
+                if script and record.priority == STREAMING and not self.device.captures:
+                    served.add(script)  # a newcomer's first sound waits for one prompt of a text, not for all
                 yield record
 
     def _listened(self) -> set[int]:
         """The texts that someone listens to, where prompts delay frames: a device with graphs makes them fast."""
         if self.device.captures:
             return set()
-        return {
-            record.request.script
-            for record in self._admitted
-            if record.priority != BULK and (record.runnable or record.opening)
-        }
+        return {record.request.script for record in self._admitted if record.priority != BULK and record.wanted}
 
     def _open(self, record: Record) -> bool:
         """Give a request a slot; returns whether it could be given one."""

@@ -310,6 +310,11 @@ class Record:
         return self.state is State.RUNNING and self.launched < self.limit and not self.paused and not self.starved
 
     @property
+    def wanted(self) -> bool:
+        """Whether the caller waits for sound that needs nothing but more turns: also for the last of it."""
+        return self.opening or (self.has_columns and not self.paused and not self.starved)
+
+    @property
     def undecoded(self) -> bool:
         """Whether some frames that were reported have not been given to the codec, or not all sound is back."""
         return self.reference + self.made > self.decoding or (self.final is not None and self.final > self.delivered)

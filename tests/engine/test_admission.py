@@ -102,6 +102,34 @@ def test_a_text_of_short_pieces_leaves_the_engine_to_other_listeners() -> None:
     assert max(alone, same) < 12 < 24 < other
 
 
+@pytest.mark.parametrize(
+    ("script", "priority", "expected"),
+    [(2, STREAMING, [1, 2, 3]), (2, BULK, [3, 3, 3]), (0, STREAMING, [3, 3, 3])],  # 0: of texts that are not known
+)
+def test_pieces_of_a_text_begin_one_by_one_while_someone_listens_to_it(
+    script: int, priority: int, expected: list[int]
+) -> None:
+    engine = engine_of(4)
+    for _ in range(3):
+        engine.submit(Request("Hello.", script=script, max_frames=30, ignore_end=True), priority=priority)
+    running = []
+    for _ in range(3):
+        engine.step()
+        running.append(len(engine.snapshot().by_state(State.RUNNING)))
+    assert running == expected
+
+
+def test_who_waits_for_the_last_sound_still_listens() -> None:
+    record = Record("a", Request("Hello."), RequestMeter(24_000, 0.0), state=State.FINISHING)
+    assert record.wanted
+    record.state = State.RUNNING
+    assert record.wanted
+    record.paused = True
+    assert not record.wanted  # nothing is made for it until it goes on
+    record.paused, record.launched, record.closed = False, 1, False
+    assert not record.wanted  # it waits for text
+
+
 def test_free_slots_are_given_in_the_order_of_the_queue() -> None:
     """Whatever came first; a live request without words is not in the queue and holds nothing up."""
     engine = engine_of(1)
