@@ -62,13 +62,49 @@ class Compute:
 
 
 class HostCache:
-    """Keys and values of a stack, and the rotation of every position. Memory is taken at the first write."""
+    """Keys and values of a stack, and the rotation of every position. Memory is taken at the first write.
 
-    def __init__(self, shape: StackShape, slots: int, capacity: int, kind: Any) -> None:
-        sizes = shape.layers, slots, shape.kv_heads, capacity, shape.head_dim
-        self.keys, self.values = _small_pages(sizes, kind), _small_pages(sizes, kind)
-        self._shape = shape
+    Rows of prompts wait here for the next frame, so that the talker reads its weights once for both. Who reads keys or
+    values before gets them too.
+    """
+
+    def __init__(self, stack: language.NativeStack | quantised.QuantisedStack, shape: StackShape, slots: int,
+                 capacity: int) -> None:  # fmt: skip
+        sizes, kind = (shape.layers, slots, shape.kv_heads, capacity, shape.head_dim), stack.numbers or np.float32
+        self._keys, self._values = _small_pages(sizes, kind), _small_pages(sizes, kind)
+        self._stack, self._shape = stack, shape
         self._turns: tuple[np.ndarray, np.ndarray] | None = None
+        self._waiting: list[language.PromptRows] = []
+
+    def add(self, rows: np.ndarray, positions: np.ndarray, slots: np.ndarray) -> None:
+        """Rows [B, P, H] of prompts at positions [B, P] of `slots` [B]. The arrays must not change."""
+        each = np.broadcast_to(slots[:, None], positions.shape)
+        self._waiting.append((rows.reshape(-1, rows.shape[2]), each.ravel(), positions.ravel()))
+
+    def taken(self) -> language.PromptRows | None:
+        """The rows that wait; the caller writes their keys and values."""
+        if not self._waiting:
+            return None
+        rows, slots, positions = map(np.concatenate, zip(*self._waiting, strict=True))
+        self._waiting.clear()
+        return rows, slots, positions
+
+    def _write(self) -> None:
+        if (taken := self.taken()) is not None:
+            rows, slots, positions = taken
+            self._stack(rows[:, None], positions[:, None], slots, self.cos, self.sin, self._keys, self._values)
+
+    @property
+    def keys(self) -> np.ndarray:
+        """[layers, slots, kv heads, capacity, D]"""
+        self._write()
+        return self._keys
+
+    @property
+    def values(self) -> np.ndarray:
+        """The same."""
+        self._write()
+        return self._values
 
     @property
     def cos(self) -> np.ndarray:
@@ -89,7 +125,7 @@ class HostCache:
     @property
     def capacity(self) -> int:
         """Positions per slot."""
-        return self.keys.shape[3]
+        return self._keys.shape[3]
 
     def copy_prefix(self, source: KeyValues, rows: int, slots: np.ndarray) -> None:
         """As in KeyValues."""
@@ -190,14 +226,9 @@ class CompiledNetworks:
 
     def cache(self, slots: int, capacity: int) -> HostCache:
         """Empty keys and values of the talker."""
-        return HostCache(self.talker_shape, slots, capacity, self._talker.numbers or np.float32)
+        return HostCache(self._talker, self.talker_shape, slots, capacity)
 
-    def prefill(self, rows: np.ndarray, start: np.ndarray, slots: np.ndarray, cache: KeyValues) -> None:
-        """Rows [B, P, H] at positions start [B] + 0..P-1 of `slots` [B] into the cache."""
-        positions = start[:, None] + np.arange(rows.shape[1])
-        self._talker(rows, positions, slots, cache.cos, cache.sin, cache.keys, cache.values)
-
-    def frame(self, table: Columns, cache: KeyValues, stall: int, end: int, least: int) -> Callable[[np.ndarray], None]:
+    def frame(self, table: Columns, cache: HostCache, stall: int, end: int, least: int) -> Callable[[np.ndarray], None]:
         """What advances slots [B] by one frame."""
         at = self._predictor.stack
         controls: Any = table.controls  # type: ignore[attr-defined]
@@ -209,8 +240,10 @@ class CompiledNetworks:
             end=end, least_frames=least, stall=stall,
         )  # fmt: skip
         if self.eight:
-            return quantised.fuse_frame(self._compute.bits, parts)
-        return language.fuse_frame(self._compute.native, parts)
+            made = quantised.fuse_frame(self._compute.bits, parts)
+        else:
+            made = language.fuse_frame(self._compute.native, parts)
+        return lambda slots: made(slots, cache.taken())
 
     def decoder(self, slots: int, longest: int) -> HostDecoder:
         """The codec with so many slots."""
@@ -278,7 +311,7 @@ class Compiled(SpeechModel):
 
     def prefill(self, rows: Any, start: Any, slots: Any, cache: KeyValues, width: int) -> None:
         """Rows of prompts into the cache."""
-        self.networks.prefill(rows, start, slots, cache)
+        cache.add(rows, start[:, None] + np.arange(rows.shape[1]), slots)
 
     def frames(self, table: Columns, cache: KeyValues, stall: int) -> Callable[[Any, int], None]:
         """One call of the library, or of the operations."""

@@ -15,6 +15,7 @@ from golden_set import checkpoint
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.devices.host import HostDevice
 from omnitts_cli.engine.engine import Engine
+from omnitts_cli.engine.slots import State
 from omnitts_cli.families.known import family_of
 from omnitts_cli.families.qwen3_tts.modules import parts
 from omnitts_cli.kernels.cpu import library
@@ -109,6 +110,44 @@ def test_the_cache_takes_memory_for_what_is_written() -> None:
     cache, before = lean.model.cache(4, 2048), resident()
     cache.keys[:, :, :, 0] = cache.values[:, :, :, 0] = 1
     assert cache.keys.nbytes > 30 << 20 and resident() - before < cache.keys.nbytes // 8
+
+
+def test_a_frame_writes_the_prompts_that_wait() -> None:
+    """A paused request makes no frame, so its prompt goes with that of another, or is cleared with its slot."""
+    lean, _ = engines(checkpoint("custom_voice_small"), "fp32")
+    asked = [Request(text, Named("ryan"), seed=n, max_frames=6) for n, text in enumerate(("hello", "a b c", "tea"))]
+    alone = [lean.clip(one).codes for one in asked]
+    before = lean.frames_launched
+    paused = lean.submit(replace(asked[0], id="paused"))
+    gone = lean.submit(replace(asked[1], id="gone"))
+    for name in (paused, gone):
+        lean.pause(name)
+    while lean.snapshot().by_state(State.WAITING):
+        lean.step()
+    assert lean.snapshot().by_state(State.RUNNING) == [paused, gone] and lean.frames_launched == before
+    lean.cancel(gone)
+    assert np.array_equal(lean.clip(asked[2]).codes, alone[2])
+    assert np.array_equal(lean.clip(asked[1]).codes, alone[1])
+    lean.resume(paused)
+    codes = [news.codes for news in lean.speak([]) if news.request == paused]
+    assert np.array_equal(np.concatenate(codes), alone[0])
+
+
+def test_keys_and_values_of_prompts_that_wait() -> None:
+    """They are there for whoever reads them, and the same whether they were written alone or with others."""
+    lean, _ = engines(checkpoint("custom_voice_small"), "fp32")
+    rows = np.random.default_rng(0).standard_normal((2, 5, lean.model.facts.hidden)).astype(np.float32)
+    starts, slots = np.array([0, 3]), np.array([1, 2])
+    together, apart, kept = lean.model.cache(3, 16), lean.model.cache(3, 16), lean.model.cache(1, 4)
+    lean.model.prefill(rows, starts, slots, together, 16)
+    for n in range(2):
+        lean.model.prefill(rows[n : n + 1], starts[n : n + 1], slots[n : n + 1], apart, 16)
+    kept.take_prefix(apart, 4, 1)
+    assert apart.taken() is None
+    assert np.array_equal(together.keys, apart.keys) and np.array_equal(together.values, apart.values)
+    assert kept.keys.any() and np.array_equal(kept.keys[:, 0], apart.keys[:, 1, :, :4])
+    together.clear(2)
+    assert together.keys[:, 1].any() and not together.keys[:, 2].any()
 
 
 def test_several_requests_share_the_engine() -> None:

@@ -96,6 +96,8 @@ def fuse_frame(native: Library, parts: FrameParts) -> Callable[[Any], None]:
     return CompiledFrame(native.frame, parts, cache, matrices, (head, heads, project))
 
 
+PromptRows = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Rows of prompts [N, H], their slots [N] and positions [N]; those of a slot in the order of their positions."""
 Matrices = tuple[int, list[int], int | None]
 """Addresses of the talker's head, of the predictor's heads, and of the projection between them, if there is one."""
 
@@ -138,8 +140,14 @@ class CompiledFrame:
             **_columns(parts),
         )
 
-    def __call__(self, slots: Any) -> None:
-        check(self._call(ctypes.byref(self._struct), address(slots, WHOLE), slots.shape[0], *self._more))
+    def __call__(self, slots: Any, prompts: PromptRows | None = None) -> None:
+        """Before, the keys and values of `prompts` are written."""
+        given = library.Prompts()
+        if prompts is not None:
+            rows, at, where = map(np.ascontiguousarray, prompts)
+            given = library.Prompts(address(rows), address(at, WHOLE), address(where, WHOLE), len(rows))
+        called = address(slots, WHOLE), slots.shape[0], ctypes.byref(given)
+        check(self._call(ctypes.byref(self._struct), *called, *self._more))
 
 
 def _columns(parts: FrameParts) -> dict[str, int]:

@@ -40,7 +40,7 @@ class Library:
 ARGUMENTS = {
     "stack": (P, P, P, N, P, P, P),
     "choose": (P, N, N, N, P, P, P, P, P, P),
-    "frame": (P, P, N),
+    "frame": (P, P, N, P),
     "decode": (P, P, P, N, N, P, ctypes.c_int),
 }
 
@@ -60,7 +60,7 @@ class QuantisedLibrary:
 
 QUANTISED_ARGUMENTS = {
     "stack": (P, P, P, N, P, P, P, ctypes.c_int),
-    "frame": (P, P, N, ctypes.c_int),
+    "frame": (P, P, N, P, ctypes.c_int),
     "multiply": (P, P, N, P, ctypes.c_int),
     "text": (P, P, N, P, ctypes.c_int),
     "make": (P, N, N, N, P, ctypes.c_int),
@@ -231,6 +231,10 @@ class Text(ctypes.Structure):
 
 class Cache(ctypes.Structure):
     _fields_ = [(name, P) for name in ("keys", "values", "cos", "sin")] + [("slots", N), ("capacity", N)]
+
+
+class Prompts(ctypes.Structure):
+    _fields_ = [*((name, P) for name in ("rows", "slots", "positions")), ("count", N)]
 
 
 class Frame(ctypes.Structure):

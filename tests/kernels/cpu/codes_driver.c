@@ -124,7 +124,8 @@ static void speak(const Model *m, int64_t first, int64_t count, int threads, int
     Frame f = m->frame;
     f.cache.keys = zeros(held), f.cache.values = zeros(held), f.cache.slots = MOST, f.cache.capacity = m->capacity;
     float *row = zeros(4 * MOST * hidden), *pad = zeros(4 * MOST * hidden);
-    int64_t slots[MOST];
+    int64_t slots[MOST], where[2 * 1024];
+    Prompts last = {0}; // its rows go with the first frame
     f.row = row, f.pad = pad, f.text = zeros(4 * MOST * hidden), f.text_rows = 1, f.written = numbers_of(0);
     f.position = numbers_of(0), f.made = made, f.stop = numbers_of(RUNNING), f.limit = numbers_of(f.frames);
     f.made_codes = codes, f.reference = numbers_of(0), f.last = numbers_of(-1), f.repeats = numbers_of(0);
@@ -136,14 +137,17 @@ static void speak(const Model *m, int64_t first, int64_t count, int threads, int
     for (int64_t i = 0; i < count; i++) {
         const Asked *a = m->asked + first + i;
         float *rows = prompt_of(m, a), *out = zeros(4 * a->rows * hidden);
-        int64_t where[2 * 1024];
         for (int64_t r = 0; r < a->rows; r++) where[r] = i, where[1024 + r] = r;
-        FUNCTION(quantised_stack)(s, &f.cache, rows, a->rows - 1, where, where + 1024, out, threads);
+        if (i + 1 < count)
+            FUNCTION(quantised_stack)(s, &f.cache, rows, a->rows - 1, where, where + 1024, out, threads);
+        else
+            last = (Prompts){rows, where, where + 1024, a->rows - 1};
         memcpy(row + i * hidden, rows + (a->rows - 1) * hidden, 4 * hidden);
         memcpy(pad + i * hidden, m->texts + m->pad * hidden, 4 * hidden);
         f.position[i] = a->rows - 1, f.live[i] = f.closed[i] = 1, seeds[i] = m->seeds[first + i], slots[i] = i;
     }
-    for (int64_t frame = 0; frame < f.frames; frame++) FUNCTION(quantised_frame)(&f, slots, count, threads);
+    for (int64_t frame = 0; frame < f.frames; frame++, last.count = 0)
+        FUNCTION(quantised_frame)(&f, slots, count, &last, threads);
 }
 
 static int same(const Model *m, const int64_t *one, int64_t made, const int64_t *other, int64_t others) {

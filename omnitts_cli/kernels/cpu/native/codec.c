@@ -201,14 +201,14 @@ static void multiply_large(const Product *p, Rows in, int64_t rows, int64_t pane
         end = wide - begin < most ? wide : begin + most;
         const int64_t at = (panel * wide + begin) * PANEL, floats = (end - begin) * PANEL;
         if (!p->half) {
-            multiply_part(in, rows, (const float *)p->weight + at, wide * PANEL, panels, begin, end, y, y_step);
+            multiply_part(in, rows, (const float *)p->weight + at, wide * PANEL, panels, begin, end, y, y_step, NULL);
             continue;
         }
         for (int64_t i = 0; i < panels; i++) {
             const uint16_t *halves = (const uint16_t *)p->weight + at + i * wide * PANEL;
             for (int64_t k = 0; k < floats; k += LANES) store(ready + i * floats + k, load_half(halves + k));
         }
-        multiply_part(in, rows, ready, floats, panels, begin, end, y, y_step);
+        multiply_part(in, rows, ready, floats, panels, begin, end, y, y_step, NULL);
     }
 }
 

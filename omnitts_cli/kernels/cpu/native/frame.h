@@ -4,7 +4,8 @@
 //   Stack, Cache, Number     its weights, its keys and values, and the type of these
 //   Own, own_bytes()         memory that each thread of a call has for itself
 //   stack_scratch()          floats of memory that the threads of a stack share
-//   run_stack(), project()   what all threads of a call do together; project() multiplies rows with one matrix
+//   run_stack(), project()   what all threads of a call do together; project() multiplies rows with one matrix.
+//                            run_stack() calculates the results of the last `wanted` rows
 #pragma once
 #include "team.h"
 #include "vectors.h"
@@ -151,6 +152,12 @@ typedef struct { // all inputs and outputs of a frame; the arrays at the end hav
     const uint8_t *ignore_end;
 } Frame;
 
+typedef struct { // rows of prompts; the talker reads its weights once for them and for the rows of the frame
+    const float *rows;                 // [count, hidden]
+    const int64_t *slots, *positions;  // [count]; those of a slot in the order of their positions
+    int64_t count;
+} Prompts;
+
 // Returns whether a slot can make a frame now; if so, x gets the talker's input row.
 static int input_row(const Frame *f, int64_t slot, float *x) {
     const int64_t hidden = f->talker->hidden, made = f->made[slot];
@@ -203,6 +210,7 @@ static void finish(const Frame *f, int64_t slot, const float *logits, const int6
 typedef struct { // one call: its buffers, which all of its threads use
     Team team;
     const Frame *f;
+    int64_t before; // rows of prompts before those of the frame
     float *x, *hidden, *normed, *scratch, *first_logits, *logits, *scores;
     Number *keys, *values; // of the predictor
     int64_t *slots, *row_slots, *positions, *codes;
@@ -226,34 +234,35 @@ static void next_rows(const FrameCall *c, int64_t g) {
 }
 
 // The predictor's first rows: the talker's hidden states, in every second place of `x`.
-static void narrow(const FrameCall *c, Own *own) {
+static void narrow(const FrameCall *c, const float *states, Own *own) {
     const Frame *f = c->f;
     const int64_t hidden = f->predictor->hidden, wide = padded(hidden), talker = padded(f->talker->hidden);
-    if (f->project) project(f->project, c->hidden, talker, c->rows, f->talker->hidden, hidden, c->x, 2 * wide, own);
+    if (f->project) project(f->project, states, talker, c->rows, f->talker->hidden, hidden, c->x, 2 * wide, own);
     if (own->number) return;
     for (int64_t r = 0; r < c->rows; r++) {
         float *x = c->x + 2 * r * wide;
         if (f->project)
             add_scaled(x, f->project_bias, 1.0f, hidden);
         else
-            memcpy(x, c->hidden + r * talker, 4 * hidden);
+            memcpy(x, states + r * talker, 4 * hidden);
     }
 }
 
-// Draws codes[row][1..] after the given codes[row][0].
-static void predict(FrameCall *c, Own *own) {
+// Draws codes[row][1..] after the given codes[row][0]. `states`: the talker's.
+static void predict(FrameCall *c, const float *states, Own *own) {
     const Frame *f = c->f;
     const Stack *s = f->predictor;
     const int64_t wide = padded(s->hidden), outputs = padded(f->codes);
     const Cache cache = {c->keys, c->values, f->rope_cos, f->rope_sin, c->rows, f->groups};
     if (!own->number) memset(c->x, 0, 4 * 2 * c->rows * wide);
     meet(&c->team);
-    narrow(c, own);
+    narrow(c, states, own);
     for (int64_t g = 1; g < f->groups; g++) {
         const int64_t each = g == 1 ? 2 : 1;
         if (!own->number) next_rows(c, g);
         meet(&c->team);
-        run_stack(s, &cache, c->x, each * c->rows, c->row_slots, c->positions, c->normed, c->scratch, own);
+        run_stack(s, &cache, c->x, each * c->rows, each * c->rows, c->row_slots, c->positions, c->normed,
+                  c->scratch, own);
         project(f->heads[g - 1], c->normed + (each - 1) * wide, each * wide, c->rows, s->hidden, f->codes, c->logits,
                 outputs, own);
         for (int64_t r = 0; r < c->rows && !own->number; r++) {
@@ -270,43 +279,48 @@ static void frame_work(void *call, int number) {
     const Frame *f = c->f;
     const int64_t wide = padded(f->talker->hidden), vocabulary = padded(f->vocabulary);
     Own own = own_of(&c->team, number, c->own + number * c->own_size);
-    run_stack(f->talker, &f->cache, c->x, c->rows, c->slots, c->positions, c->hidden, c->scratch, &own);
-    project(f->head, c->hidden, wide, c->rows, f->talker->hidden, f->vocabulary, c->first_logits, vocabulary, &own);
+    run_stack(f->talker, &f->cache, c->x, c->before + c->rows, c->rows, c->row_slots, c->positions, c->hidden,
+              c->scratch, &own);
+    if (!c->rows) return;
+    const float *states = c->hidden + c->before * wide;
+    project(f->head, states, wide, c->rows, f->talker->hidden, f->vocabulary, c->first_logits, vocabulary, &own);
     for (int64_t r = 0; r < c->rows && !number; r++) {
         int64_t slot = c->slots[r];
         first_scores(f, slot, c->first_logits + r * vocabulary, c->scores);
         Sampling sampling = {f->seed[slot], f->made[slot], f->top_k[slot], f->temperature[slot], f->top_p[slot]};
         c->codes[r * f->groups] = draw(c->scores, f->vocabulary, 0, &sampling, c->draw);
     }
-    predict(c, &own);
+    predict(c, states, &own);
 }
 
 INLINE int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // Makes one frame for each of `slots` [count] that can make one: talker, group 0, predictor, next input row, reason to
-// stop. A slot that is listed twice makes one frame. Returns 1 if memory ran out, otherwise 0.
-static int make_frame(const Frame *f, const int64_t *slots, int64_t count, int threads) {
+// stop. A slot that is listed twice makes one frame. The keys and values of `prompts` are written before. Returns 1 if
+// memory ran out, otherwise 0.
+static int make_frame(const Frame *f, const int64_t *slots, int64_t count, const Prompts *prompts, int threads) {
     const Stack *t = f->talker, *p = f->predictor;
     const int64_t wide = padded(t->hidden), vocabulary = padded(f->vocabulary), narrow_wide = padded(p->hidden);
     const int64_t kv = p->layers * count * p->kv_heads * f->groups * p->depth;
-    const int64_t positions = max_of(f->cache.capacity, f->groups), x = 4 * count * max_of(wide, 2 * narrow_wide);
-    const int64_t own = aligned(max_of(own_bytes(t, count, positions), own_bytes(p, 2 * count, positions)));
+    const int64_t rows = prompts->count + count, x = 4 * max_of(rows * wide, 2 * count * narrow_wide);
+    const int64_t positions = max_of(f->cache.capacity, f->groups);
+    const int64_t own = aligned(max_of(own_bytes(t, rows, positions), own_bytes(p, 2 * count, positions)));
     const int64_t sizes[] = {x,
-                             4 * count * wide,
+                             4 * rows * wide,
                              x,
-                             4 * max_of(stack_scratch(t, count), stack_scratch(p, 2 * count)),
+                             4 * max_of(stack_scratch(t, rows), stack_scratch(p, 2 * count)),
                              4 * count * vocabulary,
                              4 * count * padded(f->codes),
                              4 * vocabulary,
                              (int64_t)sizeof(Number) * kv,
                              (int64_t)sizeof(Number) * kv,
                              8 * count,
-                             8 * 2 * count,
-                             8 * 2 * count,
+                             8 * max_of(rows, 2 * count),
+                             8 * max_of(rows, 2 * count),
                              8 * count * f->groups,
                              draw_scratch(max_of(f->vocabulary, f->codes)),
                              own * threads};
-    FrameCall c = {.f = f, .own_size = own};
+    FrameCall c = {.f = f, .before = prompts->count, .own_size = own};
     void *parts[] = {&c.x,     &c.hidden, &c.normed, &c.scratch,   &c.first_logits, &c.logits, &c.scores, &c.keys,
                      &c.values, &c.slots,  &c.row_slots, &c.positions, &c.codes,        &c.draw,   &c.own};
     int64_t bytes = 64;
@@ -315,14 +329,19 @@ static int make_frame(const Frame *f, const int64_t *slots, int64_t count, int t
     if (!memory) return 1;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++, next += aligned(sizes[i - 1]))
         memcpy(parts[i], &next, sizeof next);
+    for (int64_t i = 0; i < c.before; i++) {
+        memcpy(c.x + i * wide, prompts->rows + i * t->hidden, 4 * t->hidden);
+        c.row_slots[i] = prompts->slots[i], c.positions[i] = prompts->positions[i];
+    }
     for (int64_t i = 0; i < count; i++) {
         int64_t other = 0;
         while (other < c.rows && c.slots[other] != slots[i]) other++;
-        if (other < c.rows || !input_row(f, slots[i], c.x + c.rows * wide)) continue;
-        c.positions[c.rows] = f->position[slots[i]];
+        const int64_t row = c.before + c.rows;
+        if (other < c.rows || !input_row(f, slots[i], c.x + row * wide)) continue;
+        c.row_slots[row] = slots[i], c.positions[row] = f->position[slots[i]];
         c.slots[c.rows++] = slots[i];
     }
-    if (c.rows) work_together(&c.team, threads, frame_work, &c);
+    if (c.before + c.rows) work_together(&c.team, threads, frame_work, &c);
     for (int64_t r = 0; r < c.rows; r++)
         finish(f, c.slots[r], c.first_logits + r * vocabulary, c.codes + r * f->groups);
     free(memory);

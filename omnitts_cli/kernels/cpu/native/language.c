@@ -62,9 +62,9 @@ static void attend(const float *query, const float *keys, const float *values, i
     for (int64_t i = 0; i < depth; i++) out[i] *= inverse;
 }
 
-// Runs x [rows, padded hidden] through all layers, in place; `normed` gets the result. `scratch` has stack_scratch
-// floats. Rows of the same slot must be in the order of their positions.
-static void run_stack(const Stack *s, const Cache *cache, float *x, int64_t rows, const int64_t *slots,
+// Runs x [rows, padded hidden] through all layers, in place; `normed` gets the results of the last `wanted` rows in their
+// places. `scratch` has stack_scratch floats. Rows of the same slot must be in the order of their positions.
+static void run_stack(const Stack *s, const Cache *cache, float *x, int64_t rows, int64_t wanted, const int64_t *slots,
                       const int64_t *positions, float *normed, float *scratch, Own *mine) {
     const int64_t depth = s->depth, heads = s->heads * depth, kv = s->kv_heads * depth;
     const int64_t wide = padded(s->hidden), qkv_wide = padded(heads + 2 * kv), inner = padded(s->inner);
@@ -83,6 +83,12 @@ static void run_stack(const Stack *s, const Cache *cache, float *x, int64_t rows
                 memcpy(cache->keys + at, own + heads + h * depth, 4 * depth);
                 memcpy(cache->values + at, own + heads + kv + h * depth, 4 * depth);
             }
+        }
+        if (layer + 1 == s->layers) { // of the other rows, only keys and values are needed
+            const int64_t passed = rows - wanted;
+            x += passed * wide, normed += passed * wide, qkv += passed * qkv_wide;
+            slots += passed, positions += passed, rows = wanted;
+            if (!rows) return;
         }
         for (int64_t r = 0; r < rows; r++)
             for (int64_t h = 0; h < s->heads; h++) {
@@ -127,7 +133,7 @@ EXPORT int FUNCTION(stack)(const Stack *s, const Cache *cache, const float *rows
     float *x = memory + scratch, *normed = x + copy;
     for (int64_t r = 0; r < count; r++) memcpy(x + r * wide, rows + r * s->hidden, 4 * s->hidden);
     Own own = {0, normed + copy};
-    run_stack(s, cache, x, count, slots, positions, normed, memory, &own);
+    run_stack(s, cache, x, count, count, slots, positions, normed, memory, &own);
     for (int64_t r = 0; r < count; r++) memcpy(out + r * s->hidden, normed + r * wide, 4 * s->hidden);
     free(memory);
     return 0;
@@ -149,6 +155,6 @@ EXPORT int FUNCTION(choose)(const float *logits, int64_t rows, int64_t size, int
     return 0;
 }
 
-EXPORT int FUNCTION(frame)(const Frame *f, const int64_t *slots, int64_t count) {
-    return make_frame(f, slots, count, 1);
+EXPORT int FUNCTION(frame)(const Frame *f, const int64_t *slots, int64_t count, const Prompts *prompts) {
+    return make_frame(f, slots, count, prompts, 1);
 }

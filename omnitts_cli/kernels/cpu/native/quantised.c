@@ -213,9 +213,10 @@ static void attend_head(const Attention *a, int64_t layer, int64_t row, int64_t 
 
 // ---- the stack
 
-// Runs x [rows, padded hidden] through all layers, in place; `normed` gets the result. `scratch` has stack_scratch
-// floats. Rows of the same slot must be in the order of their positions. All threads of the team call it.
-static void run_stack(const Stack *s, const Cache *cache, float *x, int64_t rows, const int64_t *slots,
+// Runs x [rows, padded hidden] through all layers, in place; `normed` gets the results of the last `wanted` rows in their
+// places. `scratch` has stack_scratch floats. Rows of the same slot must be in the order of their positions. All threads
+// of the team call it.
+static void run_stack(const Stack *s, const Cache *cache, float *x, int64_t rows, int64_t wanted, const int64_t *slots,
                       const int64_t *positions, float *normed, float *scratch, Own *own) {
     const int64_t heads = s->heads * s->depth, qkv = filled(heads + 2 * s->kv_heads * s->depth);
     const int64_t wide = padded(s->hidden), inner = filled(s->inner);
@@ -229,6 +230,11 @@ static void run_stack(const Stack *s, const Cache *cache, float *x, int64_t rows
         for (int64_t i; (i = take(own->team)) < rows * s->kv_heads;)
             attend_head(&a, layer, i / s->kv_heads, i % s->kv_heads, own->scores);
         meet(own->team);
+        if (layer + 1 == s->layers) { // of the other rows, only keys and values are needed
+            const int64_t passed = rows - wanted;
+            x += passed * wide, normed += passed * wide, attended += passed * heads, rows = wanted;
+            if (!rows) return;
+        }
         in = prepare(attended, heads, rows, heads, NULL, 0, own);
         shares(l->out, &in, 1, x, wide, own);
         in = prepare(x, wide, rows, s->hidden, l->mlp_norm, s->eps, own);
@@ -245,8 +251,9 @@ static void run_stack(const Stack *s, const Cache *cache, float *x, int64_t rows
 
 #include "frame.h"
 
-EXPORT int FUNCTION(quantised_frame)(const Frame *f, const int64_t *slots, int64_t count, int threads) {
-    return make_frame(f, slots, count, threads);
+EXPORT int FUNCTION(quantised_frame)(const Frame *f, const int64_t *slots, int64_t count, const Prompts *prompts,
+                                     int threads) {
+    return make_frame(f, slots, count, prompts, threads);
 }
 
 typedef struct {
@@ -263,7 +270,7 @@ typedef struct {
 static void stack_work(void *call, int number) {
     Call *c = call;
     Own own = own_of(&c->team, number, c->own + number * c->own_size);
-    run_stack(c->s, c->cache, c->x, c->rows, c->slots, c->positions, c->normed, c->scratch, &own);
+    run_stack(c->s, c->cache, c->x, c->rows, c->rows, c->slots, c->positions, c->normed, c->scratch, &own);
 }
 
 // Runs rows [count, hidden] at `positions` of `slots` through the stack; `out` may be `rows`. Returns 1 if memory ran
