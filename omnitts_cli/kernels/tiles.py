@@ -64,8 +64,8 @@ def _cut(tile: Tile, outputs: int, inputs: int) -> Tile | None:
 
 def eight_row_tile(kind: int, outputs: int, inputs: int) -> Tile:
     """For one row and a matrix in 8 bits. Any sizes that have whole groups; the block of outputs divides them."""
-    most = 2 if kind == GATED else 8 if outputs >= 4096 else 4
-    return Tile(block_of(outputs, most), block_of(inputs, 1024))
+    large = kind != GATED and outputs >= 4096
+    return Tile(block_of(outputs, 4 if large else 2), block_of(inputs, 1024), 8 if large else 4)
 
 
 def eight_tile(kind: int, rows: int, inputs: int) -> Tile:

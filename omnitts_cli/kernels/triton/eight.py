@@ -34,16 +34,17 @@ def _eight(  # noqa: PLR0915
     lines = tl.program_id(0) * block_n + tl.arange(0, block_n)
     batch = tl.program_id(1)
     group = tl.arange(0, groups)
-    k = group[:, None] * LANES + tl.arange(0, LANES)[None, :]
+    # the row has the shape of the weights, so that both are loaded in one layout and nothing is exchanged
+    k = tl.broadcast_to(group[None, :, None] * LANES + tl.arange(0, LANES)[None, None, :], (block_n, groups, LANES))
     every: tl.constexpr = inputs // LANES
     block_k: tl.constexpr = groups * LANES
     rows_of_weight: tl.constexpr = 2 * outputs if ending == SWIGLU else outputs
-    here = weight.to(tl.pointer_type(tl.int8)) + lines[:, None, None] * inputs + k[None, :, :]
+    here = weight.to(tl.pointer_type(tl.int8)) + lines[:, None, None] * inputs + k
     scales = (weight + rows_of_weight * inputs).to(tl.pointer_type(tl.float16))
     scales += lines[:, None] * every + group[None, :]
     total = tl.zeros((block_n, groups), tl.float32)
     second = tl.zeros((block_n, groups), tl.float32)
-    squares = tl.zeros((groups, LANES), tl.float32)
+    squares = tl.zeros((block_n, groups), tl.float32)
     # the weights do not depend on the previous kernel, so the first loads are issued before it ends
     tile, scale = tl.load(here), tl.load(scales)
     gate, gate_scale = tile, scale
@@ -54,11 +55,11 @@ def _eight(  # noqa: PLR0915
     for start in tl.range(0, inputs, block_k):
         part = tl.load(x + batch * inputs + start + k).to(tl.float32)
         if normed:
-            squares += part * part
+            squares += tl.sum(part * part, 2)
             part *= tl.load(norm + start + k).to(tl.float32)
-        total += tl.sum(tile.to(tl.float32) * part[None, :, :], 2) * scale.to(tl.float32)
+        total += tl.sum(tile.to(tl.float32) * part, 2) * scale.to(tl.float32)
         if ending == SWIGLU:
-            second += tl.sum(gate.to(tl.float32) * part[None, :, :], 2) * gate_scale.to(tl.float32)
+            second += tl.sum(gate.to(tl.float32) * part, 2) * gate_scale.to(tl.float32)
         more = start + block_k < inputs
         at = start // LANES + groups
         tile, scale = tl.load(here + start + block_k, more), tl.load(scales + at, more)
@@ -68,7 +69,7 @@ def _eight(  # noqa: PLR0915
     y = tl.sum(total, 1)
     gated = tl.sum(second, 1)
     if normed:
-        factor = tl.rsqrt(tl.sum(tl.sum(squares, 1), 0) / inputs + eps)
+        factor = tl.rsqrt(tl.sum(squares, 1) / inputs + eps)
         y *= factor
         gated *= factor
     if biased:
