@@ -76,6 +76,8 @@ HOPPER = "sm_90"
 CPU, CARD, NPU = "cpu", "cuda", "npu"
 TRITON_FROM = (8, 0)
 """Compute capability from which our own kernels are used: matrix units with float32 sums for bfloat16."""
+EIGHTS_FROM = (7, 5)
+"""The same for matrices in 8 bits: rows are float32 there."""
 SHAPES = {UNKNOWN, UNTIMED}
 LIBRARIES = {"c": "the compiled CPU library", "c8": "the compiled CPU library", "triton": "Triton", "nvrtc": "NVRTC"}
 DEVICES = {CPU: "a CPU", CARD: "an NVIDIA card", NPU: "an Ascend NPU"}
@@ -173,7 +175,18 @@ def hopper(name: str, runs: str, price: str, rows: tuple[int, int], fits: Fits |
 
 def triton(name: str, runs: str, price: str, fits: Fits | None = None, **more: Any) -> Variant:
     """One of kernels/triton."""
-    return Variant(name, runs, price, CARD, least=TRITON_FROM, libraries=("triton",), fits=fits, **more)
+    more = {"least": TRITON_FROM, **more}
+    return Variant(name, runs, price, CARD, libraries=("triton",), fits=fits, **more)
+
+
+def eights(operation: str) -> tuple[Variant, Variant, Variant]:
+    """The ways to run a product with a matrix in 8 bits on a card."""
+    more: dict[str, Any] = {"dtypes": (EIGHT,), "least": EIGHTS_FROM}
+    return (
+        triton("_eight", f"triton.eight:row_{operation}", NOT_MEASURED, rows=(1, 2), **more),
+        triton("_eights", f"triton.eight:{operation}", NOT_MEASURED, **more),
+        Variant("plain_eight.py", f"plain_eight:{operation}", EIGHTS, CARD, dtypes=(EIGHT,)),
+    )
 
 
 def native(name: str, runs: str, price: str, fits: Fits | None = None, **more: Any) -> Variant:
@@ -236,9 +249,7 @@ OPERATIONS = (
         Variant("engine/frame.py", "", REFERENCE),
     ), fuses=True),
     Operation("linear", "products", of_linear, (
-        triton("_eight", "triton.eight:row_linear", NOT_MEASURED, dtypes=(EIGHT,), rows=(1, 2)),
-        triton("_eights", "triton.eight:linear", NOT_MEASURED, dtypes=(EIGHT,)),
-        Variant("plain_eight.py", "plain_eight:linear", EIGHTS, CARD, dtypes=(EIGHT,)),
+        *eights("linear"),
         Variant("rows_rest.cu", "cuda.rows:linear", EXACT, CARD, HOPPER, libraries=("triton", "nvrtc"), exact=True),
         triton("_vector", "triton.products:row_linear", "1.2 to 3.5 times the library's speed (H200)",
                one_row(LINEAR), rows=(1, 1)),
@@ -246,9 +257,7 @@ OPERATIONS = (
         plain("plain:linear"),
     )),
     Operation("norm_linear", "products after a norm", of_normed, (
-        triton("_eight", "triton.eight:row_norm_linear", NOT_MEASURED, dtypes=(EIGHT,), rows=(1, 2)),
-        triton("_eights", "triton.eight:norm_linear", NOT_MEASURED, dtypes=(EIGHT,)),
-        Variant("plain_eight.py", "plain_eight:norm_linear", EIGHTS, CARD, dtypes=(EIGHT,)),
+        *eights("norm_linear"),
         hopper("prefetched.cu", "triton.products:early_norm_linear", EARLY_64, (17, 64), early(LINEAR),
                exact=False, ready=compiled(LINEAR)),
         triton("_vector", "triton.products:row_norm_linear", "1.2 to 3.5 times the library's speed (H200)",
@@ -262,9 +271,7 @@ OPERATIONS = (
         plain("plain:norm_linear"),
     )),
     Operation("norm_swiglu", "gated products", of_normed, (
-        triton("_eight", "triton.eight:row_norm_swiglu", NOT_MEASURED, dtypes=(EIGHT,), rows=(1, 2)),
-        triton("_eights", "triton.eight:norm_swiglu", NOT_MEASURED, dtypes=(EIGHT,)),
-        Variant("plain_eight.py", "plain_eight:norm_swiglu", EIGHTS, CARD, dtypes=(EIGHT,)),
+        *eights("norm_swiglu"),
         hopper("prefetched.cu", "triton.products:early_norm_swiglu", EARLY_64, (17, 128), early(GATED),
                exact=False, ready=compiled(GATED)),
         triton("_vector", "triton.products:row_norm_swiglu", "1.2 to 3.5 times the library's speed (H200)",
@@ -279,9 +286,7 @@ OPERATIONS = (
         plain("plain:norm_swiglu"),
     )),
     Operation("linear_add", "products added to a residual", of_added, (
-        triton("_eight", "triton.eight:row_linear_add", NOT_MEASURED, dtypes=(EIGHT,), rows=(1, 2)),
-        triton("_eights", "triton.eight:linear_add", NOT_MEASURED, dtypes=(EIGHT,)),
-        Variant("plain_eight.py", "plain_eight:linear_add", EIGHTS, CARD, dtypes=(EIGHT,)),
+        *eights("linear_add"),
         hopper("prefetched.cu", "triton.products:early_linear_add", EARLY_64, (17, 256), early(ADDED),
                exact=False, ready=compiled(ADDED)),
         triton("_vector", "triton.products:row_linear_add", "1.2 to 3.5 times the library's speed (H200)",

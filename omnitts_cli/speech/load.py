@@ -43,6 +43,7 @@ from omnitts_cli.speech.memory import (
     shortage,
     shortened,
     slot_bytes,
+    with_prefixes,
 )
 from omnitts_cli.voices import Adapter
 from omnitts_cli.weights import eight
@@ -510,6 +511,7 @@ def start(model: SpeechModel, device: Device, plan: Plan, tell: Callable[[str], 
     """An engine with the plan's slots, or with fewer if memory is short; `tell` is then called with a line."""
     asked, each, seconds = plan.slots, slot_bytes(model, plan), plan.frames / model.facts.frame_rate
     slots = max(1, fitting_slots(model, device, plan))
+    plan = with_prefixes(model, device, plan) if device.captures else plan
     while True:
         try:
             engine = Engine(model, device, plan.with_slots(slots))

@@ -134,7 +134,9 @@ SHORTER_SECONDS = (90.0, 60.0, 45.0, 30.0)
 LEAST_SLOTS = 4
 KEPT_FREE = 0.15
 """Share of the free memory that slots leave to captured steps and the codec's chunks."""
-KEPT_BESIDE_CALLS = 0.05  # the same, beside the largest captured calls
+KEPT_BESIDE_CALLS = 0.05  # the same, beside the largest captured calls: for kept prefixes of prompts
+PREFIX_ROWS = 256
+"""Of a long prefix: a clone's clip of 15 s, and its text."""
 
 
 def slot_bytes(model: SpeechModel, plan: Plan) -> int:
@@ -162,6 +164,13 @@ def fitting_slots(model: SpeechModel, device: Device, plan: Plan, taken: int = 0
         if (slots + 1) * each + kept <= free:
             return slots
     return 0
+
+
+def with_prefixes(model: SpeechModel, device: Device, plan: Plan) -> Plan:
+    """The plan with as many kept prefixes as fit into the share of memory for them."""
+    each = 2 * model.cache(1, 1).keys.nbytes * PREFIX_ROWS
+    fitting = int(KEPT_BESIDE_CALLS * device.free_bytes() / each)
+    return replace(plan, prefixes=max(2, min(plan.prefixes, fitting)))
 
 
 def shortened(model: SpeechModel, device: Device, plan: Plan, taken: int = 0) -> Plan:

@@ -50,6 +50,24 @@ LAUNCHES = {
 """A part of what each variant launches."""
 
 
+def test_matrices_in_8_bits_on_cards() -> None:
+    old, small, bare = (
+        Hardware("cuda", card, capability, frozenset(libraries))
+        for card, capability, libraries in (
+            ("sm_75", (7, 5), ["triton"]),
+            ("sm_86", (8, 6), ["triton"]),
+            ("sm_86", (8, 6), []),
+        )
+    )
+    for operation in ("linear", "norm_linear", "norm_swiglu", "linear_add"):
+        for card in (old, small):
+            names = [decide(operation, card, ProductCall(n, EIGHT, 4096, 1024)).variant.name for n in (1, 2, 3, 500)]
+            assert names == ["_eight", "_eight", "_eights", "_eights"]
+        assert decide(operation, bare, ProductCall(1, EIGHT, 4096, 1024)).variant.name == "plain_eight.py"
+    cpu = Hardware("cpu", libraries=frozenset({"c8"}))
+    assert decide("norm_linear", cpu, ProductCall(1, EIGHT, 0, 1024)).variant.name == "quantised.c"
+
+
 def hardware() -> list[Hardware]:
     """The cards of choices.py."""
     found = []

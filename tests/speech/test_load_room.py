@@ -24,7 +24,7 @@ from omnitts_cli.request import Request
 from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.speech import load, networks
 from omnitts_cli.speech.load import plan_for, start
-from omnitts_cli.speech.memory import fitting_slots, shortened, slot_bytes
+from omnitts_cli.speech.memory import fitting_slots, shortened, slot_bytes, with_prefixes
 from omnitts_cli.voices import Named
 
 
@@ -106,6 +106,12 @@ def test_requests_are_shorter_where_fewer_than_four_would_fit(model: SpeechModel
     told = EngineSettings(seconds=120.0)
     assert plan_for(model, SmallDevice(each, 999), told).frames == 1501
     assert shortened(model, SmallDevice(0, 999), Plan.of(2, 4, 12.5)).frames == 51
+
+
+def test_few_prefixes_are_kept_where_memory_is_short(model: SpeechModel, plan: Plan) -> None:
+    each = 2 * model.cache(1, 1).keys.nbytes * 256
+    kept = [with_prefixes(model, SmallDevice(20 * count * each, 9), plan).prefixes for count in (0, 7.5, 900)]
+    assert kept == [2, 7, plan.prefixes]
 
 
 def test_a_call_of_a_released_codec_takes_what_was_measured() -> None:

@@ -1,0 +1,67 @@
+"""The path of a model in 8 bits on a card: loaded, spoken, and compared with float32. The operations are the plain
+ones, on the CPU.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from omnitts_cli.audio.chunk import Clip
+from omnitts_cli.bench.evaluate import sentences
+from omnitts_cli.devices.cpu import CPUDevice
+from omnitts_cli.errors import ModelError
+from omnitts_cli.kernels import choose
+from omnitts_cli.kernels.hardware import Hardware
+from omnitts_cli.models.forced import divergence, forced
+from omnitts_cli.models.roles import SpeechModel
+from omnitts_cli.request import Request
+from omnitts_cli.settings.engine import EngineSettings
+from omnitts_cli.speech.load import load_model, plan_for, start
+from omnitts_cli.voices import Named
+from omnitts_cli.weights.find import TINY
+
+
+class Card(CPUDevice):
+    """Answers as a card without Triton."""
+
+    name = "cuda:0"
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self._ops = choose.ops(Hardware("cuda", "sm_86", (8, 6)))
+
+
+def opened(dtype: str) -> SpeechModel:
+    return load_model(str(TINY), Card(), settings=EngineSettings(dtype=dtype))
+
+
+def test_tiny_draws_from_nearly_the_same_distributions_as_in_float32() -> None:
+    """Nearer than those of the CPU's library, where rows are rounded too."""
+    full, eight = opened("fp32"), opened("q8")
+    assert eight.precision == "q8" and eight.talker.head.dtype == torch.uint8
+    device, voice = Card(), Named(sorted(full.speakers)[0])
+    settings = EngineSettings(slots=2, seconds=30.0)
+    asked = [
+        Request(text, voice, "english", seed=n, id=f"s{n}", max_frames=20) for n, text in enumerate(sentences()[:2])
+    ]
+    chunks: dict[str, list] = {one.id: [] for one in asked}
+    for news in start(eight, device, plan_for(eight, device, settings)).speak(asked):
+        chunks[news.request].append(news)
+    clips = [Clip.join(chunks[one.id]) for one in asked]
+    assert all(np.abs(clip.pcm).max() > 0.01 for clip in clips)
+    codes = [torch.from_numpy(clip.codes.astype(np.int64)) for clip in clips]
+    logits = [[forced(model, *pair) for pair in zip(asked, codes, strict=True)] for model in (full, eight)]
+    talker, predictor = (divergence(*(torch.cat([one[part] for one in found]) for found in logits)) for part in (0, 1))
+    assert 0 < talker[0] < 0.0006 and 0 < predictor[0] < 0.003
+
+
+def test_weights_that_do_not_fit_8_bits_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(weight: torch.Tensor) -> torch.Tensor:
+        raise ValueError("holds NaN or infinity")
+
+    monkeypatch.setattr("omnitts_cli.kernels.plain_eight.pack", refuse)
+    with pytest.raises(ModelError) as caught:
+        opened("q8")
+    assert "NaN" in str(caught.value.cause) and caught.value.hint
