@@ -133,7 +133,7 @@ def rows_of(language: Language, batch: PaddedBatch, vectors: Tensor | None = Non
     kind = language.embedder.first.dtype
     rows = F.embedding(batch.text, language.text(batch.known).to(kind))
     rows = rows.index_add(0, batch.controls_at, language.embedder.control(batch.controls))
-    rows = rows.index_add(0, batch.frames_at, language.embedder.frame(batch.codes))
+    rows = rows.index_add(0, batch.frames_at, language.embedder.frame(batch.codes).to(kind))
     if len(batch.vectors_at):
         own = batch.vectors if vectors is None else vectors[batch.speakers]
         rows = rows.index_add(0, batch.vectors_at, own.to(kind))

@@ -215,7 +215,7 @@ def test_the_released_codec() -> None:
 
     with without_tf32(), torch.inference_mode():
         name, settings = "random:0.6b-customvoice", EngineSettings(device="cuda", offline=True)
-        codec = load.load_model(name, load.device_for(name, settings), settings=settings).codec
+        codec = load.load_model(name, load.device_for(name, settings), settings=settings).codec.cuda()
         codes = torch.randint(0, 2048, (16, 40, 16), generator=torch.Generator().manual_seed(1)).cuda()
         slots, whole = torch.arange(16).cuda(), codec(codes)
         assert whole.std() > 1e-3

@@ -60,7 +60,7 @@ def released() -> Iterator[Any]:
     settings = EngineSettings(device="cuda", offline=True, exact=True)
     device = load.device_for("random:0.6b-customvoice", settings)
     with torch.inference_mode():
-        yield load.load_model("random:0.6b-customvoice", device, settings=settings).codec
+        yield load.load_model("random:0.6b-customvoice", device, settings=settings).codec.cuda()
 
 
 @only_on_a_card
