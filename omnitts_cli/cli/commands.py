@@ -369,8 +369,8 @@ VOICES = (
         "Export a saved voice to a file.",
         (
             SAVED,
-            Argument("file", "FILE.voice|DIR", "File to write, or with --format peft a folder."),
-            Option("form", "--format", "peft: a tuned voice as an adapter that PEFT reads.", "peft"),
+            Argument("file", "FILE.voice|DIR", "File to write, or with --format a folder."),
+            Option("form", "--format", "A tuned voice as an adapter (peft), or as a whole model (model).", "NAME"),
         ),
         MESSAGES,
     ),

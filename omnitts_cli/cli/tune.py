@@ -46,7 +46,7 @@ def tune(
                 language=language_code(tuning.language) if tuning.language else None, rank=tuning.rank,
                 rate=tuning.rate, epochs=tuning.epochs, minutes=tuning.minutes, share=tuning.held_out,
                 seed=tuning.seed, folder=tuning.output_dir, transcribe=tuning.transcribe, asr_model=tuning.asr_model,
-                dry_run=tuning.dry_run,
+                full=tuning.full, samples=tuning.samples, dry_run=tuning.dry_run,
                 confirm=asked(progress, yes or messages.no_input), tell=console.notice, look=looks(progress),
                 device=machine.device, threads=machine.threads, offline=network.offline,
             )  # fmt: skip
@@ -97,9 +97,9 @@ def report(done: Tuned) -> None:
     console.note(f"held-out loss {course.first:.3f} before, {course.best:.3f} after {course.best_epoch} epochs")
     console.note(compared.words)
     if done.won:
-        console.note(
-            f"saved the tuned voice '{plan.name}' to {done.voice}\n  try: omnitts say -v {plan.name} \"Hello\""
-        )
+        name = next(iter(plan.voices.values()))
+        model = f"-m {done.voice} " if plan.learning.full else ""
+        console.note(f"saved the tuned voice '{name}' to {done.voice}\n  try: omnitts say {model}-v {name} \"Hello\"")
     else:
         console.warning(
             f"tuning did not beat a plain clone, so '{plan.name}' is the clone",

@@ -14,13 +14,14 @@ from omnitts_cli.settings.commands import SavedClip
 from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.settings.table import Intent, Machine, Messages, Model, Network, TextIn
 from omnitts_cli.speech import adapters, voice_files
+from omnitts_cli.speech.exported import write_model
 from omnitts_cli.speech.reference import reference
 from omnitts_cli.speech.voice_files import SUFFIX, SavedVoice
 from omnitts_cli.speech.voices import parts_of_blend
 from omnitts_cli.terminal.console import console
 from omnitts_cli.text.language import LANGUAGES, language_code
 from omnitts_cli.voices import Cloned
-from omnitts_cli.weights.find import here, not_here
+from omnitts_cli.weights.find import find, here, not_here
 from omnitts_cli.weights.names import HubName
 
 if TYPE_CHECKING:
@@ -178,14 +179,20 @@ def is_here(model: str) -> bool:
 
 
 def export_adapter(voice: SavedVoice, folder: Path, form: str) -> None:
-    """The adapter of a tuned voice, the speaker's vector and a card, as a folder that PEFT reads."""
-    if form != "peft":
-        raise UsageError(f"--format {form[:40]} is not known", hint="--format peft")
+    """A tuned voice as a folder: its adapter as PEFT reads it, or a whole model that speaks it by its name."""
+    if form not in ("peft", "model"):
+        raise UsageError(f"--format {form[:40]} is not known", hint="--format peft   or   --format model")
     if voice.adapter is None:
         raise UsageError(f"voice '{voice.name}' is not tuned, so it has no adapter", hint="leave out --format")
     if folder.exists():
         raise InputError(f"{folder} already exists", hint="choose another name")
-    adapters.write_peft(folder, voice.adapter, voice.voice.embedding, adapters.card(voice.name, voice.about))
+    readme = adapters.card(voice.name, voice.about)
+    if form == "peft":
+        adapters.write_peft(folder, voice.adapter, voice.voice.embedding, readme)
+    else:
+        base = find(voice.about["model"], variant="base", offline=True).folder
+        assert base is not None
+        write_model(base, folder, voice.name, voice.voice.embedding, readme, voice.adapter)
     console.note(f"wrote {folder}")
     console.record(status="ok", name=voice.name, folder=str(folder))
 

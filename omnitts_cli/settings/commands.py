@@ -126,7 +126,11 @@ class Tuning:
     ] = False
     asr_model: Annotated[str | None, replace(ASR_MODEL, shown="small", group="voice")] = None
     rank: Annotated[int, for_tuning("--rank", whole(1, 256), "Rank of the adapter.", "N")] = 16
-    rate: Annotated[float, for_tuning("--rate", number(1e-7, 0.1), "Highest learning rate.", "N")] = 1e-3
+    rate: Annotated[float | None, for_tuning("--rate", number(1e-7, 0.1), "Highest learning rate.", "N")] = None
+    full: Annotated[
+        bool, for_tuning("--full", SWITCH, "Teach all weights, not an adapter; the result is a model folder.")
+    ] = False
+    samples: Annotated[bool, for_tuning("--samples", SWITCH, "Speak three sentences after each epoch.")] = False
     held_out: Annotated[
         float, for_tuning("--held-out", number(0.01, 0.5), "Share of the clips that are not learned.", "N")
     ] = 0.1

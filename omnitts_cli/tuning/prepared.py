@@ -61,7 +61,7 @@ def prepare(
                 tensors[f"codes.{copy}"] = cloner.codes(delayed).astype(np.int16)
             put(path, save(tensors), private=True)
         codes = tuple(tensors[f"codes.{copy}"].astype(np.int64) for copy in range(copies + 1))
-        found.append(PreparedClip(clip.text, codes, tensors["vector"], clip.seconds))
+        found.append(PreparedClip(clip.text, codes, tensors["vector"], clip.seconds, clip.speaker))
     return found
 
 

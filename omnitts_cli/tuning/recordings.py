@@ -29,6 +29,7 @@ from omnitts_cli.text.decode import decode
 
 AUDIO = ("audio", "audio_filepath", "audio_path", "file", "file_name", "wav", "path")
 TEXT = ("text", "sentence", "transcription", "transcript", "normalized_text", "input")
+SPEAKER = ("speaker", "speaker_id")
 METADATA = ("metadata.jsonl", "metadata.csv", "metadata.tsv", "manifest.jsonl")  # in a folder
 SOUNDS = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a")
 TRANSCRIPTS = (".txt", ".lab")
@@ -64,6 +65,7 @@ class RecordingRow:
     path: Path
     text: str | None
     wrong: str = ""  # why the row cannot be used
+    speaker: str = ""  # where there are several
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,7 @@ class SpokenClip:
     end: int
     loudness: float
     digest: str  # of its samples
+    speaker: str = ""
 
     @property
     def seconds(self) -> float:
@@ -192,7 +195,8 @@ def of_fields(manifest: Manifest, line: int, values: dict[str, Any]) -> Recordin
     name = next((one for key in AUDIO if isinstance(one := values.get(key), str) and one), None)
     if name is None:
         return RecordingRow(Path(f"line {line}"), text, f"it names no sound file; columns for it: {', '.join(AUDIO)}")
-    return RecordingRow(manifest.base / name, text)
+    who = next((one.strip() for key in SPEAKER if isinstance(one := values.get(key), str)), "")
+    return RecordingRow(manifest.base / name, text, speaker=who)
 
 
 # ---- what is wrong with it
@@ -252,7 +256,7 @@ def read_one(
     found.mended["made mono"] += recording.source_channels > 1
     found.mended["transcribed"] += not row.text
     loudness = lufs(recording.sound[begin:end], RATE)
-    found.clips.append(SpokenClip(row.path, text, begin, end, loudness, digest))
+    found.clips.append(SpokenClip(row.path, text, begin, end, loudness, digest, row.speaker))
 
 
 def doubt(recording: Recording, seconds: float) -> str | None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import re
+import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
 from os import PathLike, fspath
@@ -16,18 +18,19 @@ import numpy as np
 import torch
 
 from omnitts_cli.audio.resample import resample
-from omnitts_cli.devices.cpu import CPUDevice
+from omnitts_cli.devices.device import Device
 from omnitts_cli.errors import DeviceError, ModelError, Notice, UsageError
-from omnitts_cli.families.common.parts import Language
+from omnitts_cli.families.common.parts import Language, stored
 from omnitts_cli.fleet.disk import Lock
 from omnitts_cli.kernels import plain
 from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.settings.environment import EMBEDDED
-from omnitts_cli.speech import voice_files
+from omnitts_cli.speech import adapters, voice_files
 from omnitts_cli.speech.clip import Clip
+from omnitts_cli.speech.exported import write_model
 from omnitts_cli.speech.load import device_for, stored_model
 from omnitts_cli.speech.transcribe import HEARD_AT, Transcriber, recogniser
-from omnitts_cli.speech.tts import load
+from omnitts_cli.speech.tts import TTS, load
 from omnitts_cli.speech.voices import Voice
 from omnitts_cli.text.language import LANGUAGES
 from omnitts_cli.text.reading import read_transcript
@@ -44,13 +47,17 @@ from omnitts_cli.tuning.recordings import (
     usual_level,
 )
 from omnitts_cli.tuning.trainer import Course, Ids, LearningPlan, Trainer, refuse_few
-from omnitts_cli.tuning.verdict import MOST, SENTENCES, Compared, compare, pace_of, spoken, wer
-from omnitts_cli.voices import Adapter, Cloned
+from omnitts_cli.tuning.verdict import MOST, SENTENCES, Compared, Sample, compare, pace_of, spoken, wer
+from omnitts_cli.voices import Cloned
 from omnitts_cli.weights.find import find
 from omnitts_cli.weights.sums import identity
 
 COPIES = 3  # of each clip, delayed by quarters of a frame
 KEPT_SAMPLES = 4
+SAMPLED = 3  # sentences that are spoken after each epoch
+FULL_RATE = 1e-4
+DRIFT = 0.15  # of the pace from that of the recordings: more is told
+CARD_STEP_S = 60.0  # of speech in a step on a card
 BY_HAND = "a .txt file with the words of each clip"
 
 
@@ -79,12 +86,30 @@ class TunePlan:
              + (f"; {left} left out: {found.words}" if left else "")),
             ("mended", mended or "nothing"),
             ("held out", f"{len(self.held)} clips, {minutes(held)}"),
-            ("model", f"{self.model}, adapter of rank {plan.rank} on {' and '.join(plan.stacks)}"),
+            ("model", f"{self.model}, {plan.words}"),
+            *([("speakers", ", ".join(self.voices.values()))] if len(self.voices) > 1 else []),
             ("device", self.device),
             ("learning", f"at most {plan.epochs} epochs; it stops when the held-out loss stops falling"),
             ("voice", f"{self.name}   (omnitts say -v {self.name})"),
             ("run", str(self.folder)),
         ]  # fmt: skip
+
+    @property
+    def voices(self) -> dict[str, str]:
+        """The names of the voices, by speaker."""
+        speakers = sorted({clip.speaker for clip in self.learned})
+        if len(speakers) < 2:
+            return dict.fromkeys(speakers, self.name)
+        return {who: f"{self.name}-{re.sub(r'[^a-z0-9._-]+', '-', who.lower()).strip('-')}"[:64] for who in speakers}
+
+    def check(self, free: bool) -> None:
+        """Refuses names of voices that cannot be saved. `free`: also those that are taken."""
+        if self.learning.full and len(self.voices) > 1:
+            raise UsageError("--full teaches one speaker, and there are several", hint="leave out --full")
+        for one in self.voices.values():
+            voice_files.check_name(one)
+            if free:
+                voice_files.check_free(one)
 
     @property
     def record(self) -> dict[str, Any]:
@@ -94,6 +119,7 @@ class TunePlan:
             "name": self.name, "model": self.model, "folder": str(self.folder), "clips": len(found.clips),
             "seconds": round(found.seconds, 1), "held_out": len(self.held), "left_out": found.left_out,
             "mended": {what: count for what, count in found.mended.items() if count}, "rank": self.learning.rank,
+            **({"speakers": self.voices} if len(self.voices) > 1 else {}),
         }  # fmt: skip
 
 
@@ -104,7 +130,7 @@ class Tuned:
     plan: TunePlan
     course: Course | None = None  # None: nothing was learned, as with `dry_run`
     compared: Compared | None = None
-    voice: Path | None = None
+    voice: Path | None = None  # with all weights the folder of the model; of several speakers the first one's file
     stopped: bool = False  # the plan was not confirmed
     pair: tuple[Voice, Voice] | None = None  # the plain clone, and what was learned: both speak, whichever was saved
 
@@ -135,7 +161,7 @@ def tune(
     licence: str | None = None,
     language: str | None = None,
     rank: int = 16,
-    rate: float = LearningPlan.rate,
+    rate: float | None = None,
     epochs: int = LearningPlan.epochs,
     minutes: float | None = None,
     share: float = 0.1,
@@ -144,6 +170,8 @@ def tune(
     transcribe: bool = False,
     asr_model: str | None = None,
     replace: bool = False,
+    full: bool = False,
+    samples: bool = False,
     dry_run: bool = False,
     confirm: Callable[[TunePlan], bool] = lambda plan: True,
     tell: Callable[[Notice], None] = lambda notice: None,
@@ -159,6 +187,8 @@ def tune(
     language: of the recordings, a code such as "en".
     folder: where the run keeps what it has done.
     transcribe: a speech recogniser (asr_model) writes missing texts, and counts word errors of the result.
+    full: all weights learn instead of an adapter; the result is a model folder, `model` in the folder of the run.
+    samples: three sentences are spoken after each epoch.
     confirm: asked with the plan before anything is learned; tell, look: called with notices and progress.
 
     If the tuned voice is not more like the person than a plain clone, the clone is saved: see `Tuned.won`.
@@ -170,15 +200,13 @@ def tune(
         raise UsageError(
             "whose voice is this, and have they agreed to it being copied?", hint='--consent "who, and when"'
         )
-    settings = EngineSettings.of({"device": device, "threads": threads, "offline": offline, "dtype": "fp32"}, "tune()")
-    chosen = device_for(fspath(model), settings)
-    if not isinstance(chosen, CPUDevice):
-        if device != "auto":
-            raise DeviceError(f"tuning on {chosen.name} is not possible yet", hint="-d cpu")
-        chosen = device_for(fspath(model), EngineSettings.of({"device": "cpu", "threads": threads}, "tune()"))
+    chosen, settings = device_of(fspath(model), device, threads, offline, full)
+    if full and samples:
+        raise UsageError("--samples speaks adapters only", hint="leave out --full or --samples")
     place = Path(folder) if folder is not None else runs() / name
-    learning = LearningPlan(rank=rank, alpha=2.0 * rank, rate=rate, vector_rate=rate, epochs=epochs, minutes=minutes,
-                            seed=seed)  # fmt: skip
+    rate = rate or (FULL_RATE if full else LearningPlan.rate)
+    learning = LearningPlan(full=full, rank=rank, alpha=2.0 * rank, rate=rate, epochs=epochs, minutes=minutes,
+                            seed=seed, step_s=CARD_STEP_S if chosen.captures else LearningPlan.step_s)  # fmt: skip
     hear = recogniser(offline, tell, asr_model, BY_HAND) if transcribe else None
     transcripts = Transcripts(hear, place / "transcripts.json") if hear else None
     plan = planned(
@@ -186,15 +214,30 @@ def tune(
     )
     if transcripts is not None:
         transcripts.keep()  # also if nothing is learned now: people can correct them first
+    plan.check(free=not (replace or dry_run))
     if dry_run or not confirm(plan):
         return Tuned(plan, stopped=not dry_run)
     place.mkdir(parents=True, exist_ok=True)
     lock = Lock(place, str(place))
     try:
         with torch.inference_mode(False):
-            return TuneRun(plan, chosen, settings, language, tell, look, hear).tuned(consent or "", licence)
+            run = TuneRun(plan, chosen, settings, language, tell, look, hear)
+            return run.tuned(consent or "", licence, samples)
     finally:
         lock.release()
+
+
+def device_of(model: str, device: str, threads: int | None, offline: bool, full: bool) -> tuple[Device, EngineSettings]:
+    """Where it learns, and in which precision: a card keeps weights that do not learn in its own."""
+    given = {"device": device, "threads": threads, "offline": offline}
+    chosen = device_for(model, EngineSettings.of(given, "tune()"))
+    if chosen.few_graphs:
+        if device != "auto":
+            raise DeviceError(f"tuning on {chosen.name} is not possible yet", hint="-d cpu")
+        given["device"] = "cpu"
+        chosen = device_for(model, EngineSettings.of(given, "tune()"))
+    dtype = "auto" if chosen.captures and not full else "fp32"
+    return chosen, EngineSettings.of({**given, "dtype": dtype}, "tune()")
 
 
 def runs() -> Path:
@@ -222,7 +265,7 @@ class TuneRun:
     """A run from a plan to a saved voice."""
 
     def __init__(
-        self, plan: TunePlan, device: CPUDevice, settings: EngineSettings, language: str | None,
+        self, plan: TunePlan, device: Device, settings: EngineSettings, language: str | None,
         tell: Callable[[Notice], None], look: LookAt, hear: Transcriber | None = None,
     ) -> None:  # fmt: skip
         self.plan, self.device, self.tell, self.look, self.settings = plan, device, tell, look, settings
@@ -230,36 +273,66 @@ class TuneRun:
         found = find(plan.model, variant="base", offline=settings.offline)
         if found.folder is None:
             raise ModelError(f"{plan.model} has random weights, which cannot be tuned", hint=f"-m {EMBEDDED}")
-        self.name = found.name
+        self.name, self.base = found.name, found.folder
         self.model, self.pieces = stored_model(found.folder, found.name, device, settings, tell, ops=plain.OPS)
         if "cloned" not in self.model.kinds or self.model.cloner is None:
             raise ModelError(f"{found.name} cannot clone, so it cannot be tuned", hint="-m 0.6b-base   or   -m tiny")
-        if found.name != EMBEDDED:
+        if found.name != EMBEDDED and not device.captures:
             tell(Notice(f"tuning {found.name} on a CPU takes hours", hint="-m tiny   tries the recordings first"))
         self.sum = identity(found.folder, read=True) or ""
         self.language = LANGUAGES.get(language or "", None)
 
-    def tuned(self, consent: str, licence: str | None) -> Tuned:
+    def tuned(self, consent: str, licence: str | None, samples: bool = False) -> Tuned:
         learned, held = self.prepared()
         refuse_few(held)
         trainer = self.trainer(learned, held)
         trainer.refuse_misfits()
-        course = trainer.run(self.plan.folder, self.tell, self.learning)
+        sampler = EpochSamples(self, trainer) if samples else None
+        course = trainer.run(self.plan.folder, self.tell, self.learning, *([sampler.spoken] if sampler else []))
         adapter, vectors = trainer.result()
-        assert adapter is not None
-        vector = vectors[""]
-        plain_voice = Voice(Cloned(trainer.given[0]), "clone", self.about())
-        tuned_voice = Voice(Cloned(vector), self.plan.name, self.about(), adapter=adapter)
-        compared = self.compared(plain_voice, tuned_voice, adapter, held)
-        chosen = tuned_voice if compared.won else plain_voice
+        clones = {
+            who: Voice(Cloned(one), "clone", self.about()) for who, one in zip(vectors, trainer.given, strict=True)
+        }
+        voices = {who: Voice(Cloned(one), self.plan.voices[who], self.about(), adapter=adapter)
+                  for who, one in vectors.items()}  # fmt: skip
+        first = next(iter(voices))
+        whole = self.whole_model(trainer, voices[first], consent, licence) if adapter is None else None
+        compared = self.compared(clones, voices, [*held, *learned], whole)
+        self.warn_of_pace(compared)
         about = {**self.about(), "source": "tuned" if compared.won else "clone", "consent": consent,
                  "licence": licence or "", "made": time.strftime("%Y-%m-%d", time.gmtime())}  # fmt: skip
         if compared.won:
             about |= self.facts(course, compared)
-        saved = voice_files.SavedVoice(self.plan.name, chosen.identity, {k: v for k, v in about.items() if v}, None,
-                                       chosen.adapter)  # type: ignore[arg-type]  # fmt: skip
-        kept = voice_files.save(saved, replace=True)
-        return Tuned(self.plan, course, compared, kept, pair=(plain_voice, tuned_voice))
+        about = {key: value for key, value in about.items() if value}
+        pair = clones[first], voices[first]
+        if whole is not None and compared.won:
+            return Tuned(self.plan, course, compared, whole, pair=pair)
+        if whole is not None:
+            shutil.rmtree(whole)
+        kept = []
+        for who, voice in (voices if compared.won else clones).items():
+            assert isinstance(voice.identity, Cloned)
+            saved = voice_files.SavedVoice(self.plan.voices[who], voice.identity, about, None, voice.adapter)
+            kept.append(voice_files.save(saved, replace=True))
+        return Tuned(self.plan, course, compared, kept[0], pair=pair)
+
+    def whole_model(self, trainer: Trainer, voice: Voice, consent: str, licence: str | None) -> Path:
+        """The model that was learned, as a folder that speaks the voice by its name."""
+        target = self.plan.folder / "model"
+        shutil.rmtree(target, ignore_errors=True)
+        part = self.pieces.language
+        about = {**self.about(), "consent": consent, "licence": licence or ""}
+        readme = adapters.card(self.plan.name, {key: value for key, value in about.items() if value})
+        assert isinstance(voice.identity, Cloned)
+        write_model(self.base, target, self.plan.name, voice.identity.embedding, readme,
+                    learned=stored(part.module, part.names))  # fmt: skip
+        return target
+
+    def warn_of_pace(self, compared: Compared) -> None:
+        drift = compared.pace_tuned / compared.pace_recorded - 1
+        if abs(drift) > DRIFT:
+            self.tell(Notice(f"the tuned voice speaks {abs(drift):.0%} {'faster' if drift > 0 else 'slower'} than the "
+                             "recordings", hint="listen to the samples of the run"))  # fmt: skip
 
     def about(self) -> dict[str, str]:
         return {"model": self.name, "revision": self.model.sha256 or "", "language": self.language or ""}
@@ -306,31 +379,76 @@ class TuneRun:
         }
         self.look(TuneStage("learning", min(1.0, course.epoch / total), figures))
 
-    def compared(self, cloned: Voice, tuned: Voice, adapter: Adapter, held: list[PreparedClip]) -> Compared:
-        """The verdict; a few of the samples are kept."""
-        person = np.mean([clip.vector for clip in held], axis=0)
+    def compared(
+        self, clones: dict[str, Voice], voices: dict[str, Voice], clips: list[PreparedClip], whole: Path | None
+    ) -> Compared:
+        """The verdict; a few of the samples are kept. `clips`: of each speaker the held-out ones first."""
         texts = [*SENTENCES, *dict.fromkeys(clip.text for clip in self.plan.held)][:MOST]
-        found = []
-        for number, voice in enumerate((cloned, tuned)):
+        found: list[list[Sample]] = [[], []]
+        total = 2 * len(voices) * len(texts)
+        for number, chosen in enumerate((clones, voices)):
+            for who, voice in chosen.items():
+                own = [clip.vector for clip in clips if clip.speaker == who][: max(1, len(self.plan.held))]
+                person, done = np.mean(own, axis=0), number * total // 2 + len(found[number])
 
-            def look(count: int, number: int = number) -> None:
-                self.look(TuneStage("comparing", (number + count / len(texts)) / 2))
+                def look(count: int, done: int = done) -> None:
+                    self.look(TuneStage("comparing", (done + count) / total))
 
-            with load(
-                self.name, voice=voice, device="cpu", threads=self.settings.threads, dtype="fp32", offline=True
-            ) as tts:
-                assert self.model.cloner is not None
-                found.append(spoken(tts, voice, self.model.cloner, texts, person, look, self.word_errors))
-            for count, sample in enumerate(found[-1][:KEPT_SAMPLES], 1):
-                path = self.plan.folder / "samples" / f"{'tuned' if number else 'clone'}-{count}.flac"
-                path.parent.mkdir(exist_ok=True)
-                Clip(sample.sound, RATE, 0).save(path)
-        pace = float(np.mean([pace_of(clip.text, clip.seconds) for clip in self.plan.recordings.clips]))
-        return compare(found[0], found[1], pace)
+                with self.speaking(voice, whole if number else None) as tts:
+                    assert self.model.cloner is not None
+                    name = self.plan.name if number and whole else voice
+                    made = spoken(tts, name, self.model.cloner, texts, person, look, self.word_errors)
+                self.keep(made[:KEPT_SAMPLES], f"{'tuned' if number else 'clone'}{f'-{who}' if who else ''}")
+                found[number] += made
+        return compare(found[0], found[1], self.pace)
+
+    @property
+    def pace(self) -> float:
+        """Letters a second in the recordings."""
+        return float(np.mean([pace_of(clip.text, clip.seconds) for clip in self.plan.recordings.clips]))
+
+    def speaking(self, voice: Voice, whole: Path | None = None) -> TTS:
+        """An engine that speaks a voice, or the model in a folder."""
+        at = self.settings
+        options: dict[str, Any] = {
+            "device": self.device.name,
+            "threads": at.threads,
+            "dtype": at.dtype,
+            "offline": True,
+        }
+        return load(self.name, voice=voice, **options) if whole is None else load(str(whole), **options)
+
+    def keep(self, samples: Sequence[Sample], stem: str) -> None:
+        """Writes samples into the folder of the run."""
+        for count, sample in enumerate(samples, 1):
+            path = self.plan.folder / "samples" / f"{stem}-{count}.flac"
+            path.parent.mkdir(exist_ok=True)
+            Clip(sample.sound, RATE, 0).save(path)
 
     def word_errors(self, text: str, sound: np.ndarray) -> float | None:
         """The share of the words that the recogniser gets wrong; None without one."""
         return None if self.hear is None else wer(text, self.hear(resample(sound, RATE, HEARD_AT)), self.code)
+
+
+class EpochSamples:
+    """What an adapter says after each epoch, and figures about it. Of several speakers, the first one speaks."""
+
+    def __init__(self, run: TuneRun, trainer: Trainer) -> None:
+        self.run, self.trainer = run, trainer
+        who = trainer.speakers[0]
+        self._person = np.mean([clip.vector for clip in trainer.clips if clip.speaker == who], axis=0)
+
+    def spoken(self, epoch: int) -> dict[str, float]:
+        run, (adapter, vectors) = self.run, self.trainer.now()
+        voice = Voice(Cloned(vectors[self.trainer.speakers[0]]), "sample", run.about(), adapter=adapter)
+        with run.speaking(voice) as tts:
+            assert run.model.cloner is not None
+            made = spoken(tts, voice, run.model.cloner, SENTENCES[:SAMPLED], self._person, lambda count: None,
+                          run.word_errors)  # fmt: skip
+        run.keep(made, f"epoch-{epoch:02}")
+        pace = float(np.mean([sample.pace for sample in made]))
+        return {"likeness": float(np.mean([sample.likeness for sample in made])), "pace": pace,
+                "pace_recorded": run.pace}  # fmt: skip
 
 
 def minutes(seconds: float) -> str:

@@ -69,6 +69,11 @@ class LearningPlan:
     minutes: float | None = None  # of learning
     seed: int = 0
 
+    @property
+    def words(self) -> str:
+        """What learns, for people."""
+        return "all weights" if self.full else f"adapter of rank {self.rank} on {' and '.join(self.stacks)}"
+
 
 @dataclass(frozen=True)
 class Ids:
@@ -163,6 +168,10 @@ class Trainer:
         with torch.no_grad():
             for name, one in self.learned.items():
                 one.copy_(self.best[name])
+        return self.now()
+
+    def now(self) -> tuple[Adapter | None, dict[str, np.ndarray]]:
+        """What has been learned so far."""
         vectors = self.vectors.detach().cpu().numpy().copy()
         made = None if self.adapter is None else self.adapter.adapter()
         return made, dict(zip(self.speakers, vectors, strict=True))
@@ -311,14 +320,19 @@ class Trainer:
 
     # ---- a run
 
-    def run(self, folder: Path, tell: Callable[[Notice], None], look: Callable[[Course, float, float], None]) -> Course:
-        """Learns until there is a reason to end, which `course.ended` names. `look` is called after each step."""
+    def run(
+        self, folder: Path, tell: Callable[[Notice], None], look: Callable[[Course, float, float], None],
+        listen: Callable[[int], dict[str, float]] = lambda epoch: {},
+    ) -> Course:  # fmt: skip
+        """Learns until there is a reason to end, which `course.ended` names. `look` is called after each step, `listen`
+        after each epoch; the journal has the figures that it returns."""
         with self.steps.working():
-            return self._run(folder, tell, look)
+            return self._run(folder, tell, look, listen)
 
     def _run(
-        self, folder: Path, tell: Callable[[Notice], None], look: Callable[[Course, float, float], None]
-    ) -> Course:
+        self, folder: Path, tell: Callable[[Notice], None], look: Callable[[Course, float, float], None],
+        listen: Callable[[int], dict[str, float]],
+    ) -> Course:  # fmt: skip
         course = self.resume(folder)
         journal = Journal(folder / "curves.jsonl", "tune", echo=False)
         began, saved = time.monotonic(), time.monotonic()
@@ -341,6 +355,8 @@ class Trainer:
                     saved = time.monotonic()
             if not course.ended:
                 self._end_epoch(journal)
+                if figures := listen(course.epoch):
+                    journal.write(epoch=course.epoch, **figures)
             if self.plan.minutes is not None and time.monotonic() - began > 60 * self.plan.minutes:
                 course.ended = course.ended or "minutes"
             self.save(folder)

@@ -88,7 +88,7 @@ class Sample:
 
 
 def spoken(
-    tts: TTS, voice: Voice, cloner: Cloner, texts: Sequence[str], person: np.ndarray, look: Callable[[int], None],
+    tts: TTS, voice: Voice | str, cloner: Cloner, texts: Sequence[str], person: np.ndarray, look: Callable[[int], None],
     word_errors: Callable[[str, np.ndarray], float | None],
 ) -> list[Sample]:  # fmt: skip
     """The sentences in a voice, how like the person they are, and how many words are wrong."""

@@ -491,6 +491,16 @@ def test_batch_and_books_open_a_model_for_each_tuned_voice(omnitts: Omnitts, tun
     assert Path("tuned.m4b").read_bytes() != Path("plain.m4b").read_bytes()
 
 
+def test_a_tuned_voice_becomes_a_model_that_speaks_it(omnitts: Omnitts, tuned: SavedVoice) -> None:
+    assert omnitts("voices", "export", "tuned", "model", "--format", "model").code == 0
+    assert omnitts("voices", "export", "tuned", "model", "--format", "model").code == 3  # it is there now
+    rest = ("hello", "--temperature", "0", "--max-frames", "4", "--retries", "0", "--text-mode", "whole")
+    assert omnitts("say", "-v", "tuned", "-o", "b.wav", *rest).code == 0
+    assert omnitts("voices", "rename", "tuned", "kept").code == 0  # a saved voice hides one of the model
+    assert omnitts("say", "-m", "model", "-v", "tuned", "-o", "a.wav", *rest).code == 0
+    assert Path("a.wav").read_bytes() == Path("b.wav").read_bytes()
+
+
 def test_a_tuned_voice_goes_to_peft_and_back(omnitts: Omnitts, tuned: SavedVoice) -> None:
     assert omnitts("voices", "export", "tuned", "out", "--format", "peft").code == 0
     assert omnitts("voices", "export", "tuned", "out", "--format", "peft").code == 3  # it is there now

@@ -87,6 +87,36 @@ def test_five_steps_of_the_optimiser_are_the_official_ones(size: str) -> None:
     assert max(golden.error(name, one) for name, one in as_stored(case, "after").items()) < CLOSE
 
 
+NOISE = 10  # times the difference that the order of sums makes: a gradient above it is known
+
+
+def test_another_order_of_sums_moves_only_numbers_whose_gradient_is_noise(size: str) -> None:
+    """Why steps are compared by norm: AdamW turns any gradient into a whole step, also one that is rounding noise."""
+
+    def stepped(order: list[int]) -> tuple[list[Tensor], list[Tensor]]:
+        case = tune_kit.case(size)
+        learned = [*case.language.requires_grad_(True).parameters()]
+        optimiser, batch = torch.optim.AdamW(learned, **ADAM), case.batch([case.examples[one] for one in order])
+        gradients = []
+        for _ in range(STEPS):
+            optimiser.zero_grad()
+            total(losses(case.language, batch), batch).backward()
+            nn.utils.clip_grad_norm_(learned, CLIP)
+            gradients.append([torch.zeros_like(one) if one.grad is None else one.grad.clone() for one in learned])
+            optimiser.step()
+        return [one.detach() for one in learned], [torch.stack(each) for each in zip(*gradients, strict=True)]
+
+    (mine, own), (other, its) = stepped([0, 1, 2]), stepped([2, 1, 0])
+    known = with_gradient = 0
+    for one, two, first, second in zip(mine, other, own, its, strict=True):
+        sure = first.abs().amin(0) > NOISE * (first - second).abs().max()
+        error = (one - two).abs() / one.abs().max()
+        assert not sure.any() or error[sure].max() < 5e-6
+        assert (one - two).norm() < CLOSE * one.norm()
+        known, with_gradient = known + int(sure.sum()), with_gradient + int((first.abs().amax(0) > 0).sum())
+    assert known > 0.95 * with_gradient
+
+
 def test_the_rows_are_those_of_generation(size: str) -> None:
     case = tune_kit.case(size)
     made = rows_of(case.language, case.batch())

@@ -15,7 +15,7 @@ from command import Omnitts
 from recordings_kit import WORDS, many
 
 import omnitts_cli
-from omnitts_cli.errors import UsageError
+from omnitts_cli.errors import Notice, UsageError
 from omnitts_cli.speech import voice_files
 from omnitts_cli.tuning import run
 from omnitts_cli.tuning.trainer import Trainer
@@ -33,7 +33,7 @@ def judged(monkeypatch: pytest.MonkeyPatch, gain: float) -> None:
     def spoken(
         tts: Any, voice: Any, cloner: Any, texts: Sequence[str], person: np.ndarray, look: Any, word_errors: Any
     ) -> list[Sample]:
-        better = gain if voice.adapter is not None else 0.0
+        better = gain if isinstance(voice, str) or voice.adapter is not None else 0.0
         silence = np.zeros(2400, np.float32)
         return [
             Sample(silence, 0.5 + better + 0.01 * (n % 3), 14.0, word_errors(text, silence))
@@ -132,6 +132,59 @@ def test_missing_texts_are_transcribed_once(
     done = omnitts("tune", str(folder), *ARGUMENTS, *model)
     assert done.code == 0 and done.json["clips"] == 30
     assert not [size for size in heard[again:] if size != 1600]  # the samples of the verdict only
+
+
+def test_samples_are_spoken_after_each_epoch(
+    omnitts: Omnitts, folder: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged(monkeypatch, 0.1)
+    model = ("-m", str(tune_kit.folder("small")), "-O", str(home / "run"), "--consent", "me", "--json", "--samples")
+    assert omnitts("tune", str(folder), *ARGUMENTS, *model).code == 0
+    names = {path.name for path in (home / "run" / "samples").iterdir()}
+    assert {"epoch-01-1.flac", "epoch-01-3.flac", "clone-1.flac", "tuned-1.flac"} <= names
+    lines = [json.loads(line) for line in (home / "run" / "curves.jsonl").read_text().splitlines()]
+    assert [line["likeness"] for line in lines if "likeness" in line] == [pytest.approx(0.61, abs=0.001)]
+    assert omnitts("tune", str(folder), *model, "--name", "other", "--full").code == 2
+
+
+def test_a_voice_that_speaks_too_fast_is_told(folder: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    judged(monkeypatch, 0.1)
+    kind, notices = run.compare, list[Notice]()
+    monkeypatch.setattr(run, "compare", lambda cloned, tuned, pace: kind(cloned, tuned, pace * 0.5))
+    omnitts_cli.tune(folder, "me", consent="me", model=tune_kit.folder("small"), epochs=1, rank=2, folder=home / "run",
+                     tell=notices.append)  # fmt: skip
+    assert len([notice for notice in notices if notice.hint and "samples" in notice.hint]) == 1
+
+
+def test_speakers_get_a_voice_each(omnitts: Omnitts, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    judged(monkeypatch, 0.1)
+    lines = [f"{path.name},{path.with_suffix('.txt').read_text()},{'Ann B' if n % 2 else 'bob'}"
+             for n, path in enumerate(sorted(folder.glob("*.wav")))]  # fmt: skip
+    (folder / "metadata.csv").write_text("\n".join(["file_name,text,speaker", *lines]))
+    model = ("-m", str(tune_kit.folder("small")), "--consent", "both", "--json")
+    done = omnitts("tune", str(folder), *ARGUMENTS, *model)
+    assert done.code == 0, done.err
+    assert done.json["speakers"] == {"Ann B": "me-ann-b", "bob": "me-bob"} and voice_files.names() == [
+        "me-ann-b",
+        "me-bob",
+    ]
+    one, other = (voice_files.load(name) for name in voice_files.names())
+    assert one.adapter is not None and other.adapter is not None and one.adapter.sha256 == other.adapter.sha256
+    assert not np.array_equal(one.voice.embedding, other.voice.embedding)
+    assert omnitts("tune", str(folder), *ARGUMENTS, *model, "--full").code == 2
+
+
+def test_all_weights_become_a_model_folder(
+    omnitts: Omnitts, folder: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged(monkeypatch, 0.1)
+    model = ("-m", str(tune_kit.folder("small")), "-O", str(home / "run"), "--consent", "me, today", "--json", "--full")
+    done = omnitts("tune", str(folder), *ARGUMENTS, *model)
+    assert done.code == 0, done.err
+    assert done.json["won"] and Path(done.json["voice"]) == home / "run" / "model" and voice_files.names() == []
+    rest = ("-o", "me.wav", "hello", "--max-frames", "4", "--retries", "0")
+    assert omnitts("say", "-m", done.json["voice"], "-v", "me", *rest).code == 0
+    assert "me, today" in (home / "run" / "model" / "README.md").read_text()
 
 
 def test_a_recogniser_that_is_missing_is_2(omnitts: Omnitts, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 
-from omnitts_cli.tuning.verdict import Sample, compare, cosine, pace_of, wer
+import omnitts_cli
+from omnitts_cli.speech.voices import Voice
+from omnitts_cli.tuning.verdict import SENTENCES, Sample, compare, cosine, pace_of, spoken, wer
+from omnitts_cli.voices import Adapter, Cloned, Pair
 
 
 def samples(*likeness: float, wer: float | None = None) -> list[Sample]:
@@ -33,3 +39,29 @@ def test_figures() -> None:
     assert pace_of("ab, cd!", 2.0) == 2.0
     found = compare(samples(0.5, 0.5), samples(0.6, 0.6), 15.0)
     assert found.gain > 0.09 and "0.600" in found.words and found.pace_recorded == 15.0
+
+
+def said_by(voice: Voice, sentences: Sequence[str], person: np.ndarray) -> tuple[list[Sample], np.ndarray]:
+    """Sentences of `tiny` in a voice, compared with the vector of a person; and the mean of their own vectors."""
+    with omnitts_cli.load("tiny", voice=voice, device="cpu", threads=1) as tts:
+        cloner = tts.engine.model.cloner
+        assert cloner is not None
+        made = spoken(tts, voice, cloner, sentences, person, lambda number: None, lambda text, sound: None)
+        return made, np.mean([cloner.embedding(one.sound) for one in made], axis=0)
+
+
+def test_an_adapter_of_strength_0_gains_nothing_and_a_strangers_vector_is_beaten() -> None:
+    with omnitts_cli.load("tiny", device="cpu", threads=1) as tts:
+        vector_of = tts.engine.model.vector_of
+        assert vector_of is not None
+        given, other = vector_of("henry"), vector_of("clara")
+    query = "talker.model.layers.0.self_attn.q_proj"
+    nothing = Adapter({query: Pair(np.ones((2, 320), np.float32), np.ones((384, 2), np.float32), 0.0)})
+    own, stranger = Voice(Cloned(given), "own"), Voice(Cloned(other), "stranger")
+    _, person = said_by(own, SENTENCES[4:], given)
+    plain, _ = said_by(own, SENTENCES[:4], person)
+    without, _ = said_by(replace(own, adapter=nothing), SENTENCES[:4], person)
+    cloned, _ = said_by(stranger, SENTENCES[:4], person)
+    none, clear = compare(plain, without, 14.0), compare(cloned, plain, 14.0)
+    assert not none.won and abs(none.gain) < 0.01
+    assert clear.won and clear.gain > 0.2 and clear.gain > 2 * clear.interval
