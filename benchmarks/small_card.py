@@ -2,6 +2,7 @@
 
     python benchmarks/small_card.py                      # everything: less than four minutes on an H100
     python benchmarks/small_card.py --only speed,quality
+    python benchmarks/small_card.py --only products      # each product of one row in bf16, and in q8 with several tiles
 
 Each part is a process of its own, so that a limit of memory is its own too. All run side by side, mostly to compile
 kernels, except for `speed`, which comes last and alone. 600 MiB of each card count as taken by a desktop. Weights
@@ -31,6 +32,15 @@ CARDS = (("1.7b", 4, "auto"), ("0.6b", 3, "auto"), ("1.7b", 8, "q8"), ("1.7b", 8
 """Models, GiB of the card, and precisions."""
 SENTENCES, LONG_TEXTS = 24, 60
 PARTS = ("memory", "speed", "quality", "runaways")
+ALONE = ("speed", "products")
+SHAPES = {
+    "1024": (("linear", 4096, 1024), ("add", 1024, 2048), ("gated", 3072, 1024), ("add", 1024, 3072)),
+    "2048": (("linear", 4096, 2048), ("add", 2048, 2048), ("gated", 6144, 2048), ("add", 2048, 6144)),
+}
+"""Products of a layer, by the width of the stack: kind, outputs, inputs."""
+NUMBERS, A_THREAD = (2048, 4096, 8192), (16, 32)
+"""Weights of a program and of a thread that are tried."""
+COLD_BYTES = 200 << 20  # more than the caches hold
 
 
 def be_small() -> None:
@@ -110,6 +120,69 @@ def speed(name: str) -> dict[str, Any]:
     return about | {f"rtf_{dtype}": time for dtype, time in best.items()} | {"q8_gain": best["bf16"] / best["q8"]}
 
 
+def timed(kind: str, module: Any, weights: list[Any], inputs: int, outputs: int) -> float:
+    """Microseconds of one product."""
+    import torch
+
+    from omnitts_cli.kernels.ops import Normed
+
+    x, norm = (torch.ones(1, inputs, dtype=torch.bfloat16, device="cuda") for _ in range(2))
+    added = torch.ones(1, outputs, dtype=torch.bfloat16, device="cuda")
+
+    def step() -> None:
+        for weight in weights:
+            if kind == "add":
+                module.row_linear_add(x, weight, added, added[0], 1e-6)
+            else:
+                run = module.row_norm_linear if kind == "linear" else module.row_norm_swiglu
+                run(Normed(x, norm[0], 1e-6), weight)
+
+    step()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    times = []
+    for _ in range(7):
+        began = time.perf_counter()
+        graph.replay()
+        torch.cuda.synchronize()
+        times.append((time.perf_counter() - began) * 1e6 / len(weights))
+    return statistics.median(times)
+
+
+def products(width: str) -> dict[str, Any]:
+    """Microseconds of each product of one row, many times in a graph, with weights that no cache holds."""
+    import torch
+
+    from omnitts_cli.kernels import plain_eight
+    from omnitts_cli.kernels.tiles import Tile
+    from omnitts_cli.kernels.triton import eight
+    from omnitts_cli.kernels.triton import products as floats
+
+    row: dict[str, Any] = {"bench": "small_card", "part": "products", "width": width}
+
+    usual = eight.eight_row_tile
+    for kind, outputs, inputs in SHAPES[width]:
+        rows = outputs * (2 if kind == "gated" else 1)
+        whole = torch.randn(rows, inputs, dtype=torch.bfloat16, device="cuda")
+        copies = max(8, COLD_BYTES // (2 * rows * inputs))
+        found = {"bf16": timed(kind, floats, [whole.clone() for _ in range(copies)], inputs, outputs)}
+        packed = plain_eight.pack(whole)
+        matrices = [packed.clone() for _ in range(2 * copies)]
+        eight.eight_row_tile = usual
+        found["q8"] = timed(kind, eight, matrices, inputs, outputs)
+        turn = 1 << (inputs - 1).bit_length()
+        for numbers in NUMBERS:
+            for each in A_THREAD:
+                tile = Tile(max(1, numbers // turn), turn, max(1, max(numbers, turn) // each // 32))
+                if tile.warps <= 16:
+                    eight.eight_row_tile = lambda *about, tile=tile: tile
+                    found[f"q8 {tile.outputs} x {tile.warps}"] = timed(kind, eight, matrices, inputs, outputs)
+        row[f"{kind} {outputs} {inputs}"] = found
+    return row
+
+
 def quality() -> dict[str, Any]:
     """8 bits against float32, both on the card."""
     from dataclasses import asdict
@@ -164,6 +237,8 @@ def run(part: str, given: list[str]) -> dict[str, Any]:
         return memory(given[0], int(given[1]), given[2])
     if part == "speed":
         return speed(given[0])
+    if part == "products":
+        return products(given[0])
     return quality() if part == "quality" else runaways()
 
 
@@ -171,6 +246,7 @@ def calls(wanted: list[str]) -> list[list[str]]:
     """The parts with what they are asked."""
     found = [["memory", name, str(gib), dtype] for name, gib, dtype in CARDS]
     found += [["speed", "0.6b"], ["speed", "1.7b"], ["quality"], ["runaways"]]
+    found += [["products", width] for width in SHAPES]
     return [call for call in found if call[0] in wanted]
 
 
@@ -203,8 +279,8 @@ def main() -> None:
 
     asked = calls(options.only.split(","))
     with ThreadPoolExecutor(8) as threads:
-        rows = list(threads.map(row_of, [call for call in asked if call[0] != "speed"]))
-    rows += map(row_of, [call for call in asked if call[0] == "speed"])
+        rows = list(threads.map(row_of, [call for call in asked if call[0] not in ALONE]))
+    rows += map(row_of, [call for call in asked if call[0] in ALONE])
     rig.keep("small_card", [{**row, **rig.machine(options)} for row in rows], options)
 
 

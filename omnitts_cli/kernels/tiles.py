@@ -63,9 +63,10 @@ def _cut(tile: Tile, outputs: int, inputs: int) -> Tile | None:
 
 
 def eight_row_tile(kind: int, outputs: int, inputs: int) -> Tile:
-    """For one row and a matrix in 8 bits. Any sizes that have whole groups; the block of outputs divides them."""
-    large = kind != GATED and outputs >= 4096
-    return Tile(block_of(outputs, 4 if large else 2), block_of(inputs, 1024), 8 if large else 4)
+    """For one row and a matrix in 8 bits: all inputs in one turn, filled up to a power of two; 16 weights a thread."""
+    width = 1 << (inputs - 1).bit_length()
+    numbers = max(width, 2048 if kind == GATED else 4096)
+    return Tile(block_of(outputs, numbers // width), width, numbers // 512)
 
 
 def eight_tile(kind: int, rows: int, inputs: int) -> Tile:

@@ -25,53 +25,36 @@ LANES = tl.constexpr(GROUP)
 
 
 @triton.jit
-def _eight(  # noqa: PLR0915
+def _eight(
     x, norm, weight, bias, extra, out, outputs: tl.constexpr, inputs: tl.constexpr, eps: tl.constexpr,
     normed: tl.constexpr, biased: tl.constexpr, ending: tl.constexpr, early: tl.constexpr,
     block_n: tl.constexpr, groups: tl.constexpr,
 ):  # fmt: skip
-    """Some outputs of one row; `groups` of 32 inputs per turn."""
+    """Some outputs of one row. All weights of a program are asked for at once, so it waits for memory once; `groups`:
+    those of all inputs, filled up to a power of two."""
     lines = tl.program_id(0) * block_n + tl.arange(0, block_n)
     batch = tl.program_id(1)
     group = tl.arange(0, groups)
-    # the row has the shape of the weights, so that both are loaded in one layout and nothing is exchanged
-    k = tl.broadcast_to(group[None, :, None] * LANES + tl.arange(0, LANES)[None, None, :], (block_n, groups, LANES))
+    k = group[:, None] * LANES + tl.arange(0, LANES)[None, :]
     every: tl.constexpr = inputs // LANES
-    block_k: tl.constexpr = groups * LANES
     rows_of_weight: tl.constexpr = 2 * outputs if ending == SWIGLU else outputs
-    here = weight.to(tl.pointer_type(tl.int8)) + lines[:, None, None] * inputs + k
+    here = weight.to(tl.pointer_type(tl.int8)) + lines[:, None, None] * inputs + k[None, :, :]
     scales = (weight + rows_of_weight * inputs).to(tl.pointer_type(tl.float16))
     scales += lines[:, None] * every + group[None, :]
-    total = tl.zeros((block_n, groups), tl.float32)
-    second = tl.zeros((block_n, groups), tl.float32)
-    squares = tl.zeros((block_n, groups), tl.float32)
-    # the weights do not depend on the previous kernel, so the first loads are issued before it ends
-    tile, scale = tl.load(here), tl.load(scales)
+    # the weights do not depend on the previous kernel, so they are asked for before it ends
+    tile, scale = tl.load(here, k[None, :, :] < inputs, 0), tl.load(scales, group[None, :] < every, 0.0)
     gate, gate_scale = tile, scale
     if ending == SWIGLU:
-        gate, gate_scale = tl.load(here + outputs * inputs), tl.load(scales + outputs * every)
+        gate = tl.load(here + outputs * inputs, k[None, :, :] < inputs, 0)
+        gate_scale = tl.load(scales + outputs * every, group[None, :] < every, 0.0)
     wait(early)
     announce(early)
-    for start in tl.range(0, inputs, block_k):
-        part = tl.load(x + batch * inputs + start + k).to(tl.float32)
-        if normed:
-            squares += tl.sum(part * part, 2)
-            part *= tl.load(norm + start + k).to(tl.float32)
-        total += tl.sum(tile.to(tl.float32) * part, 2) * scale.to(tl.float32)
-        if ending == SWIGLU:
-            second += tl.sum(gate.to(tl.float32) * part, 2) * gate_scale.to(tl.float32)
-        more = start + block_k < inputs
-        at = start // LANES + groups
-        tile, scale = tl.load(here + start + block_k, more), tl.load(scales + at, more)
-        if ending == SWIGLU:
-            gate = tl.load(here + outputs * inputs + start + block_k, more)
-            gate_scale = tl.load(scales + outputs * every + at, more)
-    y = tl.sum(total, 1)
-    gated = tl.sum(second, 1)
+    part = tl.load(x + batch * inputs + k, k < inputs, 0.0).to(tl.float32)
+    factor = 1.0
     if normed:
-        factor = tl.rsqrt(tl.sum(squares, 1) / inputs + eps)
-        y *= factor
-        gated *= factor
+        factor = tl.rsqrt(tl.sum(tl.sum(part * part, 1), 0) / inputs + eps)
+        part *= tl.load(norm + k, k < inputs, 0.0).to(tl.float32)
+    y = tl.sum(tl.sum(tile.to(tl.float32) * part[None, :, :], 2) * scale.to(tl.float32), 1) * factor
     if biased:
         y += tl.load(bias + lines).to(tl.float32)
     kind = out.dtype.element_ty
@@ -79,8 +62,9 @@ def _eight(  # noqa: PLR0915
     if ending == ADD:
         y = y.to(kind).to(tl.float32) + tl.load(extra + place).to(tl.float32)
     if ending == SWIGLU:
+        up = tl.sum(tl.sum(gate.to(tl.float32) * part[None, :, :], 2) * gate_scale.to(tl.float32), 1) * factor
         y = y.to(kind).to(tl.float32)
-        y = (y * tl.sigmoid(y)).to(kind).to(tl.float32) * gated.to(kind).to(tl.float32)
+        y = (y * tl.sigmoid(y)).to(kind).to(tl.float32) * up.to(kind).to(tl.float32)
     tl.store(out + place, y.to(kind))
 
 

@@ -1,0 +1,49 @@
+"""benchmarks/small_card.py: what it asks, and on a card the code and the memory of a small one."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+
+
+@pytest.fixture
+def small_card(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    for name in ("rig", "small_card"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    return importlib.import_module("small_card")
+
+
+def test_long_texts_are_pieces_that_a_model_says_in_one_request(small_card: ModuleType) -> None:
+    texts = small_card.long_texts(110)
+    assert len(texts) == small_card.LONG_TEXTS
+    assert all(sum(map(len, text)) >= 900 - len(text) for text in texts)
+    assert all(0 < len(piece) <= 110 for text in texts for piece in text)
+
+
+def test_only_what_is_asked_for_runs(small_card: ModuleType) -> None:
+    found = small_card.calls(["memory", "quality"])
+    assert len(found) == len(small_card.CARDS) + 1 and {call[0] for call in found} == {"memory", "quality"}
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("name", "gib", "slots"), [("0.6b", 3, 4), ("1.7b", 4, 4)])
+def test_a_small_cards_code_speaks_in_its_memory(name: str, gib: int, slots: int, tmp_path: Path) -> None:
+    """Kernels compiled for sm_86 with its shared memory, and slots of a minute beside a desktop."""
+    import os
+
+    line = [sys.executable, BENCHMARKS / "small_card.py", "--call", f"memory {name} {gib} auto"]
+    env = {**os.environ, "OMNITTS_NATIVE": "0", "TRITON_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run(line, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["speaks"] and found["all_slots_speak"] and found["slots_of_a_minute"] >= slots
+    assert found["peak_gib"] <= found["most_gib"]
