@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from itertools import accumulate
 from math import prod
 from operator import mul
@@ -20,18 +20,30 @@ from omnitts_cli.models.shapes import DecoderShape, UpsamplingShape
 
 Values = Callable[[str], np.ndarray]
 """The name of a tensor of the decoder -> its values in float32."""
-Make = Callable[..., Product]
-"""Weight, bias, the other fields -> a Product with the arrays of a device."""
+Arrays = dict[str, np.ndarray]
+"""Of a product: "weight", and perhaps "bias", "scale" and "inverse"."""
+Make = Callable[..., Any]
+"""A name, what computes the Arrays, (outputs, inputs of all taps), whether there is a bias, the other fields -> a
+Product with the arrays of a device."""
+Place = Callable[[str, Callable[[], np.ndarray], tuple[int, ...]], Any]
+"""The same for an array that is no part of a product: a name, what computes it, its shape -> the array on a device."""
 
 
-def host_product(weight: np.ndarray, bias: np.ndarray | None = None, **more: Any) -> Product:
+def host_product(name: str, fold: Callable[[], Arrays], size: tuple[int, int], biased: bool, **more: Any) -> Product:
     """A product with arrays of NumPy, in float32."""
-    whole = {name: _single(value) for name, value in more.items() if isinstance(value, np.ndarray)}
-    return Product(_single(weight), None if bias is None else _single(bias), **more | whole)
+    return Product(**{part: _single(array) for part, array in fold().items()}, **more)
+
+
+def host_array(name: str, fold: Callable[[], np.ndarray], size: tuple[int, ...]) -> np.ndarray:
+    """An array of NumPy, in float32."""
+    return _single(fold())
 
 
 def _single(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array, np.float32)
+
+
+RISE_TAPS = 2  # an output of a rise depends on so many columns
 
 
 @dataclass(frozen=True)
@@ -102,21 +114,21 @@ class CodecLayout:
     closing_bias: Any
 
     @staticmethod
-    def of(shape: UpsamplingShape, values: Values, make: Make, place: Callable[[np.ndarray], Any]) -> CodecLayout:
-        """`place` puts an array on the device, where it is not a part of a product."""
-        leaving, bias = _leaving(shape, values)
-        first = prod(shape.stretches)
+    def of(shape: UpsamplingShape, values: Values, make: Make, place: Place) -> CodecLayout:
+        """What `make` and `place` do not compute is not read either."""
+        leaving = cache(partial(_leaving, shape, values))
+        first, hidden, last = prod(shape.stretches), shape.transformer.hidden, shape.width >> len(shape.rises)
         rates = [*accumulate(shape.rises, mul, initial=first)]  # columns of a frame
-        before = leaving, bias, shape.transformer.eps
+        latent: int = shape.latent  # type: ignore[attr-defined]
         return CodecLayout(
-            opening=_opening(values, make, place) if isinstance(shape, DecoderShape) else None,
+            opening=_opening(shape, values, make, place) if isinstance(shape, DecoderShape) else None,
             layers=Lazily(partial(_layer, shape, values, make), shape.transformer.layers),
-            leaving=make(leaving, bias, eps=shape.transformer.eps),
-            stretches=Lazily(partial(_stretch, shape, values, make, place, before), len(shape.stretches)),
-            widen=_conv(values, make, "widen.conv", _after(shape, 0)),
+            leaving=make("leaving", leaving, (latent, hidden), True, eps=shape.transformer.eps),
+            stretches=Lazily(partial(_stretch, shape, values, make, place, leaving), len(shape.stretches)),
+            widen=_conv(values, make, "widen.conv", _after(shape, 0), (shape.width, latent, shape.kernel)),
             rises=Lazily(partial(_rise, shape, values, make, rates), len(shape.rises)),
-            closing=place(_single(values("closing.conv.weight")[0].T)),
-            closing_bias=place(values("closing.conv.bias")),
+            closing=place("closing", lambda: values("closing.conv.weight")[0].T, (shape.kernel, last)),
+            closing_bias=place("closing.bias", lambda: values("closing.conv.bias"), (1,)),
         )
 
     def whole(self) -> CodecLayout:
@@ -193,81 +205,115 @@ def _factors(values: Values, name: str, copies: int = 1) -> dict[str, np.ndarray
     return {"scale": np.tile(_single(scale), copies), "inverse": np.tile(_single(inverse), copies)}
 
 
-def _conv(values: Values, make: Make, name: str, snake: str, dilation: int = 1, columns: int = 0) -> Product:
-    """A convolution and the snake after it; `columns` as in `Product`."""
-    weight = values(f"{name}.weight")  # [outputs, inputs, taps]
-    flat = weight.transpose(0, 2, 1).reshape(len(weight), -1)
-    more = {"taps": weight.shape[2], "dilation": dilation, "columns": columns, "activation": "snake"}
-    return make(flat, values(f"{name}.bias"), **more, **_factors(values, snake))
+def _conv(
+    values: Values, make: Make, name: str, snake: str, size: tuple[int, int, int], dilation: int = 1, columns: int = 0
+) -> Product:
+    """A convolution and the snake after it. `size`: outputs, inputs, taps; `columns` as in `Product`."""
+    outputs, inputs, taps = size
+
+    def fold() -> Arrays:
+        weight = values(f"{name}.weight")  # [outputs, inputs, taps]
+        flat = weight.transpose(0, 2, 1).reshape(outputs, -1)
+        return {"weight": flat, "bias": values(f"{name}.bias"), **_factors(values, snake)}
+
+    more = {"taps": taps, "dilation": dilation, "columns": columns, "activation": "snake"}
+    product: Product = make(name.removesuffix(".conv"), fold, (outputs, taps * inputs), True, **more)
+    return product
 
 
-def _opening(values: Values, make: Make, place: Callable[[np.ndarray], Any]) -> OpeningProducts:
+def _opening(shape: DecoderShape, values: Values, make: Make, place: Place) -> OpeningProducts:
     """codes -> entries -> latent -> opening -> hidden: everything after the entries is linear, so it is one product."""
-    sides = ("leading", "residual")
-    spread = np.concatenate([values(f"quantiser.{side}.out.weight") for side in sides], 1).astype(np.float64)
-    opening, into = (values(f"{name}.weight").astype(np.float64) for name in ("opening.conv", "transformer.into"))
-    hidden, (latent, quantised, taps) = len(into), opening.shape
-    weight = (into @ opening.reshape(latent, -1)).reshape(hidden, quantised, taps).transpose(0, 2, 1) @ spread
-    bias = into @ values("opening.conv.bias").astype(np.float64) + values("transformer.into.bias")
-    books = np.concatenate([values(f"quantiser.{side}.books") for side in sides])
-    return OpeningProducts(place(books), make(weight.reshape(hidden, -1), bias, taps=taps))
+    sides, hidden, taps = ("leading", "residual"), shape.transformer.hidden, shape.opening_kernel
+
+    def fold() -> Arrays:
+        spread = np.concatenate([values(f"quantiser.{side}.out.weight") for side in sides], 1).astype(np.float64)
+        opening, into = (values(f"{name}.weight").astype(np.float64) for name in ("opening.conv", "transformer.into"))
+        latent, quantised, _ = opening.shape
+        weight = (into @ opening.reshape(latent, -1)).reshape(hidden, quantised, taps).transpose(0, 2, 1) @ spread
+        bias = into @ values("opening.conv.bias").astype(np.float64) + values("transformer.into.bias")
+        return {"weight": weight.reshape(hidden, -1), "bias": bias}
+
+    def books() -> np.ndarray:
+        return np.concatenate([values(f"quantiser.{side}.books") for side in sides])
+
+    return OpeningProducts(
+        place("books", books, (shape.groups, shape.codes, shape.book_width)),
+        make("opening", fold, (hidden, taps * 2 * shape.book_width), True, taps=taps),
+    )
 
 
-def _leaving(shape: UpsamplingShape, values: Values) -> tuple[np.ndarray, np.ndarray]:
-    """Weight and bias of the transformer's output layer, with the weight of the last norm folded in."""
+def _leaving(shape: UpsamplingShape, values: Values) -> Arrays:
+    """The transformer's output layer, with the weight of the last norm folded in."""
     norm = values("transformer.norm").astype(np.float64)
     if not isinstance(shape, DecoderShape):
-        return np.diag(norm), np.zeros_like(norm)
-    return values("transformer.out.weight").astype(np.float64) * norm, values("transformer.out.bias").astype(np.float64)
+        return {"weight": np.diag(norm), "bias": np.zeros_like(norm)}
+    weight, bias = (values(f"transformer.out.{part}").astype(np.float64) for part in ("weight", "bias"))
+    return {"weight": weight * norm, "bias": bias}
 
 
 def _layer(shape: UpsamplingShape, values: Values, make: Make, index: int) -> LayerProducts:
+    at, here = shape.transformer, f"transformer.layers.{index}"
+    wide = at.heads * at.head_dim
+
     def of(name: str) -> np.ndarray:
-        return values(f"transformer.layers.{index}.{name}")
+        return values(f"{here}.{name}")
 
-    def normed(weight: str, norm: str, activation: str = "") -> Product:
-        return make(of(f"{weight}.weight") * of(norm), eps=shape.transformer.eps, activation=activation)
+    def normed(name: str, weight: str, norm: str, outputs: int, activation: str = "") -> Any:
+        def fold() -> Arrays:
+            return {"weight": of(f"{weight}.weight") * of(norm)}
 
-    def scaled(weight: str, scale: str) -> Product:
-        return make(of(f"{weight}.weight") * of(scale)[:, None])
+        return make(f"layers.{index}.{name}", fold, (outputs, at.hidden), False, eps=at.eps, activation=activation)
+
+    def scaled(name: str, weight: str, scale: str, inputs: int) -> Any:
+        def fold() -> Arrays:
+            return {"weight": of(f"{weight}.weight") * of(scale)[:, None]}
+
+        return make(f"layers.{index}.{name}", fold, (at.hidden, inputs), False)
 
     return LayerProducts(
-        qkv=normed("attention.qkv", "attention_norm"),
-        out=scaled("attention.out", "attention_scale"),
-        gate_up=normed("gate_up", "mlp_norm", "swiglu"),
-        down=scaled("down", "mlp_scale"),
+        qkv=normed("qkv", "attention.qkv", "attention_norm", 3 * wide),
+        out=scaled("out", "attention.out", "attention_scale", wide),
+        gate_up=normed("gate_up", "gate_up", "mlp_norm", 2 * at.inner, "swiglu"),
+        down=scaled("down", "down", "mlp_scale", at.inner),
     )
 
 
 def _stretch(
-    shape: UpsamplingShape,
-    values: Values,
-    make: Make,
-    place: Callable[[np.ndarray], Any],
-    before: tuple[np.ndarray, np.ndarray, float],
-    index: int,
+    shape: UpsamplingShape, values: Values, make: Make, place: Place, before: Callable[[], Arrays], index: int
 ) -> StretchProducts:
-    """`before`: weight, bias and eps of the normed linear layer directly before the first one."""
+    """`before`: the normed linear layer directly before the first one."""
+    here, rate, latent = f"stretches.{index}", shape.stretches[index], shape.latent  # type: ignore[attr-defined]
+    wide = shape.expansion * latent
 
     def of(name: str) -> np.ndarray:
-        return values(f"stretches.{index}.{name}")
+        return values(f"{here}.{name}")
 
-    rate, eps = shape.stretches[index], None
-    stored = of("rise.weight").astype(np.float64)  # [inputs, C, rate]
-    weight = stored.transpose(2, 1, 0).reshape(-1, len(stored))  # [rate * C, inputs]
-    bias = np.tile(of("rise.bias").astype(np.float64), rate)
-    if index == 0:
-        bias, eps = bias + weight @ before[1], before[2]
-        weight = weight @ before[0]
-    up, scale = of("mix.up.weight"), of("mix.scale")
-    up_bias = of("mix.up.bias") + up.astype(np.float64) @ of("mix.norm.bias")
+    def rise() -> Arrays:
+        stored = of("rise.weight").astype(np.float64)  # [inputs, C, rate]
+        weight = stored.transpose(2, 1, 0).reshape(-1, len(stored))  # [rate * C, inputs]
+        bias = np.tile(of("rise.bias").astype(np.float64), rate)
+        if index == 0:
+            earlier = before()
+            bias, weight = bias + weight @ earlier["bias"], weight @ earlier["weight"]
+        return {"weight": weight, "bias": bias}
+
+    def up() -> Arrays:
+        weight = of("mix.up.weight")
+        bias = of("mix.up.bias") + weight.astype(np.float64) @ of("mix.norm.bias")
+        return {"weight": weight * of("mix.norm.weight"), "bias": bias}
+
+    def down() -> Arrays:
+        scale = of("mix.scale")
+        return {"weight": of("mix.down.weight") * scale[:, None], "bias": of("mix.down.bias") * scale}
+
+    inputs, eps = (latent, None) if index else (shape.transformer.hidden, shape.transformer.eps)
     return StretchProducts(
-        rise=make(weight, bias, eps=eps),
-        weight=place(_single(of("mix.depthwise.conv.weight")[:, 0].T)),
-        bias=place(of("mix.depthwise.conv.bias")),
+        rise=make(f"{here}.rise", rise, (rate * latent, inputs), True, eps=eps),
+        weight=place(f"{here}.weight", lambda: of("mix.depthwise.conv.weight")[:, 0].T, (shape.kernel, latent)),
+        bias=place(f"{here}.bias", lambda: of("mix.depthwise.conv.bias"), (latent,)),
         eps=shape.norm_eps,
-        up=make(up * of("mix.norm.weight"), up_bias, activation="gelu"),
-        down=make(of("mix.down.weight") * scale[:, None], of("mix.down.bias") * scale),
+        up=make(f"{here}.up", up, (wide, latent), True, activation="gelu"),
+        down=make(f"{here}.down", down, (latent, wide), True),
         last=index + 1 == len(shape.stretches),
     )
 
@@ -275,22 +321,28 @@ def _stretch(
 def _rise(shape: UpsamplingShape, values: Values, make: Make, rates: list[int], index: int) -> RiseProducts:
     """`rates`: columns per frame before each rise."""
     here, rate, columns = f"rises.{index}", shape.rises[index], rates[index]
-    stored = values(f"{here}.rise.conv.weight")
-    # [inputs, outputs, blocks, rate]: block b is what an input in column n adds to column n + b
-    blocks = stored.reshape(*stored.shape[:2], -1, rate)[:, :, ::-1]  # the tap of the oldest column comes first
-    taps, outputs = blocks.shape[2], blocks.shape[1]
-    weight = blocks.transpose(3, 1, 2, 0).reshape(rate * outputs, -1)  # [rate * outputs, taps * inputs]
+    inputs, width = shape.width >> index, shape.width >> (index + 1)
     units = len(shape.dilations)
     later = [f"{here}.units.{j}.before" for j in range(1, units)] + [_after(shape, index + 1)]
+
+    def fold() -> Arrays:
+        stored = values(f"{here}.rise.conv.weight")
+        # [inputs, outputs, blocks, rate]: block b is what an input in column n adds to column n + b
+        blocks = stored.reshape(*stored.shape[:2], -1, rate)[:, :, ::-1]  # the tap of the oldest column comes first
+        weight = blocks.transpose(3, 1, 2, 0).reshape(rate * width, -1)  # [rate * outputs, taps * inputs]
+        bias = np.tile(values(f"{here}.rise.conv.bias"), rate)
+        return {"weight": weight, "bias": bias, **_factors(values, f"{here}.units.0.before", rate)}
+
+    more = {"taps": RISE_TAPS, "columns": columns, "activation": "snake"}
     return RiseProducts(
-        rise=make(
-            weight, np.tile(values(f"{here}.rise.conv.bias"), rate), taps=taps, columns=columns, activation="snake",
-            **_factors(values, f"{here}.units.0.before", rate),
-        ),
+        rise=make(f"{here}.rise", fold, (rate * width, RISE_TAPS * inputs), True, **more),
         units=[
             (
-                _conv(values, make, f"{here}.units.{j}.wide.conv", f"{here}.units.{j}.after", dilation, columns * rate),
-                _conv(values, make, f"{here}.units.{j}.point", snake),
+                _conv(
+                    values, make, f"{here}.units.{j}.wide.conv", f"{here}.units.{j}.after",
+                    (width, width, shape.kernel), dilation, columns * rate,
+                ),
+                _conv(values, make, f"{here}.units.{j}.point", snake, (width, width, 1)),
             )
             for j, (dilation, snake) in enumerate(zip(shape.dilations, later, strict=True))
         ],

@@ -6,20 +6,21 @@ The library can run small models in float32, and models of any size in 8 bits.
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from functools import cached_property
+from itertools import chain
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from omnitts_cli.kernels.cpu import language, library, quantised
-from omnitts_cli.kernels.cpu.decoder import NativeDecoder
+from omnitts_cli.kernels.cpu.decoder import NativeDecoder, Packed, halves_fit, pack, packed_shapes
 from omnitts_cli.kernels.cpu.library import Library, QuantisedLibrary
 from omnitts_cli.kernels.ops import EIGHT, Columns, EightBits, FrameParts, LayerWeights, TextParts
 from omnitts_cli.kernels.tracks import Tracks
-from omnitts_cli.models.codec_layout import CodecLayout, Values, decoder_parts, host_product, tracks_of
+from omnitts_cli.models.codec_layout import CodecLayout, Values, decoder_parts, host_array, host_product, tracks_of
 from omnitts_cli.models.prompts import Place
 from omnitts_cli.models.roles import KeyValues, SpeechModel, precision_name
 from omnitts_cli.models.rotation import same_angles
@@ -36,6 +37,7 @@ class Compute:
     language: Values  # a name -> its array: of floats in float32, of matrices in 8 bits their bytes
     entries: Callable[[np.ndarray], np.ndarray]  # tokens [N] -> their entries in the table of the text [N, W] float32
     decoder: Values
+    packed: Mapping[str, np.ndarray] = field(default_factory=dict)  # of a PackedCodec, with the matrices in 8 bits
 
     @staticmethod
     def usable() -> bool:
@@ -50,15 +52,82 @@ class Compute:
         return quantised.table(bits)
 
     @staticmethod
-    def over(eight: bool, language: Values, entries: Callable[[np.ndarray], np.ndarray], decoder: Values) -> Compute:
-        """With the best instruction set of this processor."""
+    def over(eight: bool, *given: Any, **more: Any) -> Compute:
+        """With the best instruction set of this processor; the other fields are given."""
         native, bits = library.load(), library.load_quantised()
         assert native is not None and bits is not None
-        return Compute(native, bits, eight, language, entries, decoder)
+        return Compute(native, bits, eight, *given, **more)
 
     def networks(self, talker: TalkerShape, predictor: PredictorShape, decoder: DecoderShape) -> CompiledNetworks:
         """The networks of these shapes."""
         return CompiledNetworks(self, talker, predictor, decoder)
+
+
+CODEC, LINE = "codec.", 64  # before the names; bytes of a line of a cache
+NamedArray = tuple[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class PackedCodec:
+    """The weights of a decoder as the library reads them, to be kept beside matrices in 8 bits."""
+
+    shape: DecoderShape
+
+    def shapes(self) -> dict[str, tuple[tuple[str, ...], tuple[int, ...]]]:
+        """The types that each array may have, and its shape."""
+        found: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {}
+
+        def make(name: str, fold: Any, size: tuple[int, int], biased: bool, **more: Any) -> None:
+            weight, vectors = packed_shapes(size, biased, more.get("activation", ""))
+            found[f"{CODEC}{name}.weight"] = ("float32", "float16"), weight
+            if vectors[0]:
+                found[f"{CODEC}{name}.vectors"] = ("float32",), vectors
+
+        def place(name: str, fold: Any, size: tuple[int, ...]) -> None:
+            found[f"{CODEC}{name}"] = ("float32",), size
+
+        CodecLayout.of(self.shape, _unread, make, place).whole()
+        return found
+
+    def made(self, values: Values) -> Iterator[NamedArray]:
+        """All arrays, a layer at a time. Those whose size is no multiple of LINE come last, so that the others begin at
+        multiples of it.
+        """
+        halves, made, late = halves_fit(self.size_bytes), list[NamedArray](), list[NamedArray]()
+
+        def make(name: str, *given: Any, **more: Any) -> None:
+            packed = pack(host_product(name, *given, **more), halves)
+            made.append((f"{CODEC}{name}.weight", packed.weight))
+            if len(packed.vectors):
+                made.append((f"{CODEC}{name}.vectors", packed.vectors))
+
+        def place(name: str, *given: Any) -> None:
+            made.append((f"{CODEC}{name}", host_array(name, *given)))
+
+        layout = CodecLayout.of(self.shape, values, make, place)
+        for _ in chain((None,), layout.layers, layout.stretches, layout.rises):
+            late += [one for one in made if one[1].nbytes % LINE]
+            yield from (one for one in made if one[1].nbytes % LINE == 0)
+            made.clear()
+        yield from late
+
+    def layout(self, kept: Mapping[str, np.ndarray]) -> CodecLayout:
+        """Of arrays that were kept; nothing is computed."""
+
+        def make(name: str, fold: Any, size: tuple[int, int], biased: bool, columns: int = 0, **more: Any) -> Packed:
+            nothing = np.empty((0, 0), np.float32)
+            return Packed(kept[f"{CODEC}{name}.weight"], kept.get(f"{CODEC}{name}.vectors", nothing), size, **more)
+
+        return CodecLayout.of(self.shape, _unread, make, lambda name, fold, size: kept[f"{CODEC}{name}"])
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all weights in float32."""
+        return 4 * sum(map(prod, decoder_sizes(self.shape).values()))
+
+
+def _unread(name: str) -> np.ndarray:
+    raise AssertionError(f"{name} is not read")
 
 
 class HostCache:
@@ -260,10 +329,13 @@ class HostDecoder:
         rings = at.layers, slots, at.heads, shape.window - 1 + longest, at.head_dim
         self._history, self._frames = np.zeros((slots, tracks.kept), np.float32), np.zeros(slots, np.int64)
         keys, values = np.zeros(rings, np.float32), np.zeros(rings, np.float32)
-        layout = CodecLayout.of(shape, compute.decoder, host_product, np.ascontiguousarray)
-        size = 4 * sum(map(prod, decoder_sizes(shape).values()))
+        codec = PackedCodec(shape)
+        if compute.packed:
+            layout = codec.layout(compute.packed)
+        else:
+            layout = CodecLayout.of(shape, compute.decoder, host_product, host_array)
         state = {"history": self._history, "frames": self._frames, "keys": keys, "values": values}
-        parts = decoder_parts(layout, shape, tracks, np.ascontiguousarray, size, **state)
+        parts = decoder_parts(layout, shape, tracks, np.ascontiguousarray, codec.size_bytes, **state)
         self._decode = NativeDecoder(compute.native, parts, compute.eight)
         self.beside = self._decode.threads == 1
 

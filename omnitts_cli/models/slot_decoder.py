@@ -21,6 +21,7 @@ from omnitts_cli.models.codec_layout import (
     RiseProducts,
     StretchProducts,
     decoder_parts,
+    host_array,
     host_product,
     rotations,
     tracks_of,
@@ -269,8 +270,8 @@ def _layout_of(decoder: UpsamplingDecoder, kind: torch.dtype, device: torch.devi
         def place(array: np.ndarray) -> Tensor:
             return torch.from_numpy(array).to(device)
 
-        def product(weight: np.ndarray, bias: np.ndarray | None = None, **more: Any) -> Product:
-            host = host_product(weight, bias, **more)
+        def product(*given: Any, **more: Any) -> Product:
+            host = host_product(*given, **more)
             vectors = {name: getattr(host, name) for name in ("bias", "scale", "inverse")}
             placed = {name: None if vector is None else place(vector) for name, vector in vectors.items()}
             return replace(host, weight=place(host.weight).to(kind), **placed)
@@ -281,7 +282,7 @@ def _layout_of(decoder: UpsamplingDecoder, kind: torch.dtype, device: torch.devi
             found: np.ndarray = weights[name].detach().float().cpu().numpy()
             return found
 
-        made = CodecLayout.of(decoder.shape, values, product, place)
+        made = CodecLayout.of(decoder.shape, values, product, lambda *given: place(host_array(*given)))
         if device.type != "cpu":
             made = decoder.operands[kind] = made.whole()
     return made

@@ -23,12 +23,12 @@ from omnitts_cli.devices.system import physical_cores
 from omnitts_cli.engine.engine import Engine
 from omnitts_cli.engine.slots import Plan
 from omnitts_cli.errors import DeviceError, ModelError, Notice, OmniError
-from omnitts_cli.families.common.family import Family
+from omnitts_cli.families.common.family import Family, Stored
 from omnitts_cli.families.common.names import HEAD
 from omnitts_cli.families.common.tokenizer import read_tokenizer
 from omnitts_cli.families.known import family_of, made_up
 from omnitts_cli.kernels.ops import EIGHT, EightBits, Ops, type_name
-from omnitts_cli.models.compiled import Compute
+from omnitts_cli.models.compiled import Compute, PackedCodec
 from omnitts_cli.models.roles import SpeechModel, precision_name
 from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.settings.environment import EMBEDDED, NATIVE, variable
@@ -268,11 +268,10 @@ def _compiled(
         shapes = {called: (None, size) for called, size in sizes.items()}
         refuse_others(shapes, names, files[place], leftover)
     check(stored.language[1], sum(map(prod, stored.decoder[1].values())))
-    names, sizes, place, _ = stored.language
+    names, _, place, _ = stored.language
     ready: dict[str, np.ndarray] = {}
     if language == EIGHT:
-        origin = eight.Origin(sizes, names, files[place], source.name, source.total(True))
-        ready = eight.matrices(origin, Compute.eight_bits(), tell)
+        ready = eight.matrices(origin_of(source, stored, files), Compute.eight_bits(), tell)
     table = sources_of(names[eight.TABLE])[0]
     entries, (kind, _) = files[place].mapped(table), files[place].names()[table]
 
@@ -282,9 +281,19 @@ def _compiled(
     def decoder_values(called: str) -> np.ndarray:
         return read(stored.decoder[0][called], files[stored.decoder[2]])
 
-    compute = Compute.over(language == EIGHT, values, lambda ids: as_float32(entries[ids], kind), decoder_values)
+    compute = Compute.over(
+        language == EIGHT, values, lambda ids: as_float32(entries[ids], kind), decoder_values, packed=ready
+    )
     model = family.compiled(source.name, config, compute, tokenizer)
     return replace(model, cloner=family.cloner(config, partial(_encoder, source.folder, device), _tensor))
+
+
+def origin_of(source: ModelSource, stored: Stored, files: Mapping[str, Checkpoint]) -> eight.Origin:
+    """Where everything that is kept with matrices in 8 bits comes from. `files`: by their folder."""
+    (names, sizes, place, _), (parts, _, codec, _) = stored.language, stored.decoder
+    packed = PackedCodec(stored.shape)
+    beside = eight.Beside(packed.shapes(), lambda: packed.made(lambda name: read(parts[name], files[codec])))
+    return eight.Origin(sizes, names, files[place], source.name, source.total(True), beside)
 
 
 def _networks() -> Any:

@@ -13,7 +13,7 @@ from torch import nn
 
 from omnitts_cli.devices.device import Device
 from omnitts_cli.errors import Notice
-from omnitts_cli.families.common.family import Family
+from omnitts_cli.families.common.family import Family, Stored
 from omnitts_cli.families.common.parts import Part
 from omnitts_cli.families.common.tokenizer import PieceTokenizer, read_tokenizer
 from omnitts_cli.families.known import family_of, made_up
@@ -23,6 +23,7 @@ from omnitts_cli.kernels.ops import EIGHT, Ops
 from omnitts_cli.models.codec_decoder import CodecDecoder
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.settings.engine import EngineSettings
+from omnitts_cli.speech.load import origin_of
 from omnitts_cli.weights import eight
 from omnitts_cli.weights.arrays import sources_of, unusable
 from omnitts_cli.weights.checkpoint import Checkpoint, dtype_of
@@ -56,7 +57,8 @@ def stored(
         if not part.float32 and language == EIGHT:
             if ops.pack is not None:
                 return _packed_on_card(part, files[part.folder], device, ops.pack)
-            return _filled_with_eight(part, files[part.folder], source, device, tell)
+            assert family.stored is not None
+            return _filled_with_eight(part, files, source, family.stored(config), device, tell)
         dtype, place = torch.float32 if part.float32 else dtype_of(language), place_of(part, device, ops)
         fill(part.module, part.names, files[part.folder], place, dtype, unused=part.leftover, host=HOST)
         return part.module
@@ -74,17 +76,21 @@ def encoder(folder: Path, part: Part) -> nn.Module:
 
 
 def _filled_with_eight(
-    part: Part, files: Checkpoint, source: Any, device: Device, tell: Callable[[Notice], None]
+    part: Part,
+    files: Mapping[str, Checkpoint],
+    source: Any,
+    stored: Stored,
+    device: Device,
+    tell: Callable[[Notice], None],
 ) -> nn.Module:
     """The language side with matrices in 8 bits, and the rest in float32."""
     bits = device.ops().eight
     assert bits is not None
-    sizes = {called: tuple(weight.shape) for called, weight in part.module.named_parameters()}
-    origin = eight.Origin(sizes, part.names, files, source.name, source.total(True))
-    ready = {called: torch.from_numpy(made) for called, made in eight.matrices(origin, bits, tell).items()}
-    table = sources_of(part.names[eight.TABLE])[0]
-    ready[eight.TABLE] = torch.from_numpy(files.mapped(table)).view(dtype_of(files.names()[table][0]))
-    fill(part.module, part.names, files, device.torch_device, torch.float32, unused=part.leftover, ready=ready)
+    kept = eight.matrices(origin_of(source, stored, files), bits, tell)
+    ready = {called: torch.from_numpy(made) for called, made in kept.items() if called in part.names}
+    mine, table = files[part.folder], sources_of(part.names[eight.TABLE])[0]
+    ready[eight.TABLE] = torch.from_numpy(mine.mapped(table)).view(dtype_of(mine.names()[table][0]))
+    fill(part.module, part.names, mine, device.torch_device, torch.float32, unused=part.leftover, ready=ready)
     return part.module
 
 

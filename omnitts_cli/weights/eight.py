@@ -1,4 +1,6 @@
 """A model's matrices in 8 bits: made once from its float weights, kept in the user's cache folder, and mapped from it.
+With them are kept the other tensors of the language side in float32, except the table of the text, and the codec as the
+compiled library reads it. Nothing is calculated at a later start, and what is mapped is no memory of the process's own.
 
 A kept file is a safetensors file of bytes, named by the SHA-256 of the weights and the version of the layout. It is
 written under another name and renamed when it is whole. Its metadata has a sum over its bytes; a file that does not fit
@@ -31,6 +33,7 @@ from omnitts_cli.weights.header import shown
 
 ALIGNED = 4096  # where the first matrix begins
 STALE_S = 3600.0  # a half-written file of this age belongs to no process
+STORED = {EIGHT: "U8", "float16": "F16", "float32": "F32"}
 MATRICES = ("qkv", "out", "gate_up", "down")
 TABLE = "text.table"
 """The largest tensor of the language side. Of a text, few of its rows are read, so it stays in the model's file."""
@@ -63,6 +66,14 @@ def packed(eight: EightBits, name: str, weight: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
+class Beside:
+    """Other arrays of a model that are kept in the same file."""
+
+    shapes: Mapping[str, tuple[tuple[str, ...], tuple[int, ...]]]  # the types that each may have, and its shape
+    made: Callable[[], Iterator[tuple[str, np.ndarray]]]
+
+
+@dataclass(frozen=True)
 class Origin:
     """Where the values of a model's language side are, and what they are for."""
 
@@ -71,13 +82,21 @@ class Origin:
     files: Checkpoint
     model: str  # its name
     sha256: str | None  # of the weights; None if it is unknown, and then nothing is kept
+    beside: Beside
 
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        return {name: size for name, size in self.sizes.items() if is_matrix(name)}
+    def kinds(self, eight: EightBits) -> dict[str, tuple[tuple[str, ...], tuple[int, ...]]]:
+        """Of every array: the types that it may have, and its shape."""
+        matrices = {
+            name: ((EIGHT,), size_of(eight, name, size)) for name, size in self.sizes.items() if is_matrix(name)
+        }
+        return matrices | {name: (("float32",), self.sizes[name]) for name in self._floats()} | dict(self.beside.shapes)
+
+    def _floats(self) -> list[str]:
+        return [name for name in self.sizes if not is_matrix(name) and name != TABLE]
 
     def made(self, eight: EightBits) -> Iterator[tuple[str, np.ndarray]]:
-        """Every matrix in turn, from the model's files. Refuses unusable values, in the table of the text too."""
-        for name in self.shapes():
+        """Every array in turn, from the model's files. Refuses unusable values, in the table of the text too."""
+        for name in filter(is_matrix, self.sizes):
             whole = read(self.names[name], self.files)
             try:
                 yield name, packed(eight, name, whole)
@@ -92,10 +111,13 @@ class Origin:
         check, (kind, _), entries = finite(self.files), self.files.names()[name], self.files.mapped(name)
         for first in range(0, len(entries), 4096):
             check(name, as_float32(entries[first : first + 4096], kind))
+        yield from self.beside.made()
+        for name in self._floats():
+            yield name, read(self.names[name], self.files)
 
 
 def matrices(origin: Origin, eight: EightBits, tell: Tell) -> dict[str, np.ndarray]:
-    """Every matrix of the model in 8 bits: from the cache folder, where they are put if they are not there yet."""
+    """Every array of the model: from the cache folder, where they are put if they are not there yet."""
     if origin.sha256 is None:
         return dict(origin.made(eight))
     path = eight_files.folder() / f"{origin.sha256}{eight_files.SUFFIX}"
@@ -125,23 +147,27 @@ def kept(
         return None
     try:
         files = Checkpoint.open(path)
-        wanted = {name: (EIGHT, size_of(eight, name, shape)) for name, shape in origin.shapes().items()}
-        about = files.metadata()
-        if files.names() != wanted or about.get("weights") != origin.sha256 or about.get("order") != sys.byteorder:
+        wanted, names, about = origin.kinds(eight), files.names(), files.metadata()
+        fits = names.keys() == wanted.keys() and all(
+            kind in wanted[name][0] and shape == wanted[name][1] for name, (kind, shape) in names.items()
+        )
+        if not fits or about.get("weights") != origin.sha256 or about.get("order") != sys.byteorder:
             tell(Notice(f"{shown(path, 400)} does not fit the model and is made again"))
             return None
-        found = {name: files.mapped(name) for name in wanted}
-        if about.get("sum") == sum_of(eight, found):
-            return found
+        # what is mapped for its sum is given back at once: of large tables, few rows are needed
+        sums = {name: sum_of(eight, files.mapped(name)) for name in names}
+        if about.get("sum") == _total(sums):
+            return {name: files.mapped(name).view(kind) for name, (kind, _) in names.items()}
     except ModelError:
         pass
     tell(Notice(f"{shown(path, 400)} is damaged and is made again"))
     return None
 
 
-def sum_of(eight: EightBits, found: Mapping[str, np.ndarray]) -> str:
-    """One sum over all matrices, in the order of their names."""
-    return _total({name: eight.sum_of(one.reshape(-1)) for name, one in found.items()})
+def sum_of(eight: EightBits, array: np.ndarray) -> str:
+    """A sum over the bytes of an array, filled up to a multiple of 64."""
+    flat = array.reshape(-1).view(np.uint8)
+    return eight.sum_of(np.pad(flat, (0, -flat.size % 64)) if flat.size % 64 else flat)
 
 
 def _total(sums: Mapping[str, str]) -> str:
@@ -149,43 +175,51 @@ def _total(sums: Mapping[str, str]) -> str:
 
 
 def _write(path: Path, origin: Origin, eight: EightBits) -> None:
-    """Writes every matrix, one at a time; the name appears when the file is whole. Raises OSError."""
+    """Writes every array, one at a time; the name appears when the file is whole. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     _sweep(path.parent)
-    shapes = {name: size_of(eight, name, shape) for name, shape in origin.shapes().items()}
-    needed = sum(map(prod, shapes.values())) + ALIGNED
+    most = {name: (kinds[0], shape) for name, (kinds, shape) in origin.kinds(eight).items()}
+    head = len(_header(most, origin, "0" * 32, 0))
     part, begun = open_temporary(path, None)
     begun.close()
+    written: dict[str, tuple[str, tuple[int, ...]]] = {}
     sums: dict[str, str] = {}
     try:
         with part.open("wb") as file:
             if hasattr(os, "posix_fallocate"):  # find out now that there is no room
-                os.posix_fallocate(file.fileno(), 0, needed)
-            start = _header(shapes, origin, "0" * 32)
-            file.seek(len(start))
-            for name, matrix in origin.made(eight):
-                file.write(matrix.data)
-                sums[name] = eight.sum_of(matrix.reshape(-1))
+                needed = sum(np.dtype(kind).itemsize * prod(shape) for kind, shape in most.values())
+                os.posix_fallocate(file.fileno(), 0, head + needed)
+            file.seek(head)
+            for name, array in origin.made(eight):
+                file.write(array.data)
+                written[name] = array.dtype.name, array.shape
+                sums[name] = sum_of(eight, array)
             file.truncate()
             file.seek(0)
-            file.write(_header(shapes, origin, _total(sums)))
+            file.write(_header(written, origin, _total(sums), head))
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)
     finally:
         with suppress(OSError):
             part.unlink()
+    for other in path.parent.glob(f"{origin.sha256}.q8-*.safetensors"):  # of earlier versions
+        if other != path:
+            with suppress(OSError):
+                other.unlink()
 
 
-def _header(shapes: Mapping[str, tuple[int, ...]], origin: Origin, total: str) -> bytes:
+def _header(arrays: Mapping[str, tuple[str, tuple[int, ...]]], origin: Origin, total: str, length: int) -> bytes:
+    """The arrays, by type and shape, follow in this order. At least `length` bytes."""
     about = {"weights": str(origin.sha256), "model": origin.model, "order": sys.byteorder, "sum": total}
     whole: dict[str, object] = {"__metadata__": about}
     at = 0
-    for name, shape in shapes.items():
-        whole[name] = {"dtype": "U8", "shape": list(shape), "data_offsets": [at, at + prod(shape)]}
-        at += prod(shape)
+    for name, (kind, shape) in arrays.items():
+        end = at + np.dtype(kind).itemsize * prod(shape)
+        whole[name] = {"dtype": STORED[kind], "shape": list(shape), "data_offsets": [at, end]}
+        at = end
     text = json.dumps(whole).encode()
-    length = -(-(8 + len(text)) // ALIGNED) * ALIGNED - 8
+    length = max(length, -(-(8 + len(text)) // ALIGNED) * ALIGNED) - 8
     return length.to_bytes(8, "little") + text.ljust(length)
 
 

@@ -1,4 +1,6 @@
-"""The files that hold a model's matrices in 8 bits: where they are and what they are called. Does not import torch."""
+"""The files that hold a model's matrices in 8 bits, and what is mapped beside them: where they are and what they are
+called. Does not import torch.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,8 @@ from omnitts_cli.errors import ModelError
 from omnitts_cli.weights.header import read_header, shown
 from omnitts_cli.weights.sums import memory_path
 
-VERSION = "1"
-"""Of layout and rounding. A file of another version is not looked at."""
+VERSION = "2"
+"""Of layout and rounding. Files of another version are removed when a new one is written."""
 SUFFIX = f".q8-{VERSION}.safetensors"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from omnitts_cli.engine.slots import State
 from omnitts_cli.families.known import family_of
 from omnitts_cli.families.qwen3_tts.modules import parts
 from omnitts_cli.kernels.cpu import library
+from omnitts_cli.models import compiled as compiled_models
 from omnitts_cli.models.compiled import Compiled
 from omnitts_cli.models.networks import Networks
 from omnitts_cli.request import Request, Sampling
@@ -26,7 +28,9 @@ from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.speech import load
 from omnitts_cli.speech.memory import slot_bytes
 from omnitts_cli.voices import Named
-from omnitts_cli.weights import eight_files
+from omnitts_cli.weights import eight, eight_files
+from omnitts_cli.weights.arrays import read
+from omnitts_cli.weights.checkpoint import Checkpoint
 from omnitts_cli.weights.find import TINY
 
 SPEAKS = """
@@ -158,6 +162,43 @@ def test_several_requests_share_the_engine() -> None:
     for news in lean.speak(asked):
         found.setdefault(news.request, []).append(news.codes)
     assert all(np.array_equal(np.concatenate(found[str(n)]), codes) for n, codes in enumerate(alone))
+
+
+@pytest.mark.parametrize("name", ["custom_voice", "custom_voice_small"])
+def test_a_later_start_calculates_nothing_and_says_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In memory, as at a first start without room; then kept; then mapped, without what reads and rearranges."""
+    request = Request("hello", Named("ryan"), "english", seed=3, max_frames=9)
+
+    def spoken() -> np.ndarray:
+        model = load.load_model(str(checkpoint(name)), HostDevice(1), settings=EngineSettings(dtype="q8"))
+        return load.start(model, HostDevice(1), load.plan_for(model, HostDevice(1))).clip(request).pcm
+
+    def fails(*given: object) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(eight, "_write", fails)
+        in_memory = spoken()
+    assert not eight_files.folder().exists()
+    assert np.array_equal(spoken(), in_memory)
+    for place, part in ((compiled_models, "pack"), (load, "read"), (eight, "read")):
+        monkeypatch.setattr(place, part, fails)
+    assert np.array_equal(spoken(), in_memory)
+
+
+def test_the_shapes_of_a_packed_codec_are_those_that_are_made() -> None:
+    family = family_of(TINY)
+    assert family.stored is not None
+    stored, files = family.stored(family.read_config(TINY)), Checkpoint.open(TINY / "speech_tokenizer")
+    packed = compiled_models.PackedCodec(stored.shape)
+    made = list(packed.made(lambda part: read(stored.decoder[0][part], files)))
+    expected = packed.shapes()
+    assert len(made) == len(expected)
+    for part, array in made:
+        kinds, size = expected[part]
+        assert array.dtype.name in kinds and array.shape == size
+    odd = [array.nbytes % 64 != 0 for _, array in made]
+    assert odd == sorted(odd)  # what ends between two lines of a cache is last
 
 
 @pytest.mark.parametrize("folder", [TINY, checkpoint("custom_voice"), checkpoint("base")], ids=lambda path: path.name)

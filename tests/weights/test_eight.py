@@ -14,6 +14,7 @@ import pytest
 import tables
 import torch
 import torch.nn.functional as F
+from eight_recipe import by_groups
 from golden_set import checkpoint
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -30,6 +31,7 @@ from omnitts_cli.speech import load
 from omnitts_cli.speech.load import known_before, load_model, plan_for
 from omnitts_cli.voices import Designed, Named
 from omnitts_cli.weights import eight, eight_files, store
+from omnitts_cli.weights.sums import model_sha256
 
 Q8 = EngineSettings(dtype="q8")
 
@@ -58,15 +60,6 @@ def opened(folder: Path, said: list[Notice] | None = None) -> SpeechModel:
 
 
 # ---- the same codes as a reference in PyTorch
-
-
-def by_groups(x: Tensor, half: bool) -> Tensor:
-    """Rounded to 8 bits and back."""
-    parts = F.pad(x, (0, -x.shape[-1] % 32)).unflatten(-1, (-1, 32))
-    top = parts.abs().amax(-1, keepdim=True)
-    scale = (top / 127).half().float() if half else top / 127
-    rounded = (parts / scale if half else parts * (127 / top)).nan_to_num().round().clamp(-127, 127) * scale
-    return rounded.flatten(-2)[..., : x.shape[-1]]
 
 
 def attend(
@@ -181,9 +174,21 @@ def test_the_second_start_maps_what_the_first_one_kept(model_folder: Path, place
         store.rm(listed.name)
 
 
+def test_files_of_earlier_versions_are_removed_for_the_same_weights(model_folder: Path, place: Path) -> None:
+    place.mkdir(parents=True)
+    sha256 = model_sha256(model_folder, read=True)
+    old, other = place / f"{sha256}.q8-1.safetensors", place / f"{'0' * 64}.q8-1.safetensors"
+    for path in (old, other):
+        path.write_bytes(b"earlier")
+    opened(model_folder)
+    assert sorted(place.iterdir()) == sorted([other, place / f"{sha256}{eight_files.SUFFIX}"])
+
+
 def damaged(path: Path, how: str) -> None:
     content = bytearray(path.read_bytes())
-    if how == "one bit":
+    if how == "a bit in the middle":
+        content[len(content) // 2] ^= 16
+    elif how == "one bit":
         content[-1000] ^= 1
     elif how == "short":
         del content[-5000:]
@@ -197,7 +202,7 @@ def damaged(path: Path, how: str) -> None:
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize("how", ["one bit", "short", "empty", "no header", "other weights"])
+@pytest.mark.parametrize("how", ["one bit", "a bit in the middle", "short", "empty", "no header", "other weights"])
 def test_a_damaged_file_is_made_again(how: str, model_folder: Path, place: Path) -> None:
     opened(model_folder)
     (path,) = place.iterdir()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from omnitts_cli.models.roles import Cloner, SpeechModel
+from omnitts_cli.models.shapes import DecoderShape
 from omnitts_cli.models.sources import Names
 
 
@@ -36,6 +37,7 @@ class Stored:
 
     language: Tensors
     decoder: Tensors
+    shape: DecoderShape
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,7 @@ def stored(config: Config) -> Stored:
     return Stored(
         (names, language, "", ("speaker_encoder.*",)),
         (decoder_names(config.decoder), decoder_sizes(config.decoder), CODEC_FOLDER, ("encoder.*",)),
+        config.decoder,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -42,12 +43,53 @@ def halved(panels: np.ndarray) -> np.ndarray | None:
     return made if apart**0.5 <= ROUNDING * whole**0.5 else None
 
 
+@dataclass(frozen=True)
+class Packed:
+    """A product as native/codec.c reads it."""
+
+    weight: np.ndarray  # [panels, taps * inputs, PANEL] float32 or float16
+    vectors: np.ndarray  # the bias if there is one, then scale and inverse of a snake: [0 to 3, padded outputs] float32
+    size: tuple[int, int]  # outputs, taps * inputs
+    taps: int = 1
+    dilation: int = 1
+    eps: float | None = None
+    activation: str = ""
+
+
+def packed_shapes(size: tuple[int, int], biased: bool, activation: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Of `weight` and `vectors`."""
+    (outputs, inputs), parts = size, _parts(activation)
+    rows = biased + 2 * (activation == "snake")
+    return (parts * -(-outputs // parts // PANEL), inputs, PANEL), (rows, -(-outputs // PANEL) * PANEL)
+
+
+def _parts(activation: str) -> int:
+    return 2 if activation == "swiglu" else 1
+
+
+def halves_fit(size_bytes: int) -> bool:
+    """Whether a decoder with so many bytes of weights in float32 is large enough to store matrices in float16."""
+    return size_bytes > SMALL
+
+
+def pack(product: Product, halves: bool) -> Packed:
+    """`halves`: large matrices in float16."""
+    weight = np.asarray(product.weight)
+    made = panels(weight, parts=_parts(product.activation))
+    short = halved(made) if halves and made.size > LARGE else None
+    given = [one for one in (product.bias, product.scale, product.inverse) if one is not None]
+    padded = [np.pad(single(one), (0, -len(weight) % PANEL)) for one in given]
+    vectors = np.stack(padded) if padded else np.empty((0, 0), np.float32)
+    more = product.taps, product.dilation, product.eps, product.activation
+    return Packed(made if short is None else short, vectors, (len(weight), weight.shape[1]), *more)
+
+
 class NativeDecoder:
     """Codes [B, T, G] of slots [B] -> sound [B, samples]. Keeps all tensors to which its C structure points."""
 
     def __init__(self, native: Library, parts: DecoderParts, halves: bool) -> None:
         self._decode, self._samples, self._kept = native.decode, parts.samples, list[Any]()
-        large = parts.size_bytes > SMALL
+        large = halves_fit(parts.size_bytes)
         self.threads = threads() if large else 1
         self._halves = large and halves
         opening = self._product(parts.opening)
@@ -105,24 +147,20 @@ class NativeDecoder:
         self._kept.append(array)
         return ctypes.addressof(array)
 
-    def _product(self, product: Product) -> library.Product:
-        outputs, weight = product.weight.shape[0], np.asarray(product.weight)
-        padded = {
-            name: vector if vector is None else self._address(np.pad(single(vector), (0, -outputs % PANEL)))
-            for name, vector in (("bias", product.bias), ("scale", product.scale), ("inverse", product.inverse))
-        }
-        made = panels(weight, parts=2 if product.activation == "swiglu" else 1)
-        short = halved(made) if self._halves and made.size > LARGE else None
+    def _product(self, product: Product | Packed) -> library.Product:
+        ready = product if isinstance(product, Packed) else pack(product, self._halves)
+        half, biased = ready.weight.dtype == np.float16, len(ready.vectors) % 2
+        names = ("bias", "scale", "inverse") if biased else ("scale", "inverse")
         return library.Product(
-            weight=self._address(made) if short is None else self._address(short, np.float16),
-            outputs=outputs,
-            inputs=weight.shape[1] // product.taps,
-            taps=product.taps,
-            dilation=product.dilation,
-            activation=ACTIVATIONS.index(product.activation),
-            half=short is not None,
-            eps=-1.0 if product.eps is None else product.eps,
-            **padded,
+            weight=self._address(ready.weight, ready.weight.dtype),
+            outputs=ready.size[0],
+            inputs=ready.size[1] // ready.taps,
+            taps=ready.taps,
+            dilation=ready.dilation,
+            activation=ACTIVATIONS.index(ready.activation),
+            half=half,
+            eps=-1.0 if ready.eps is None else ready.eps,
+            **{name: self._address(vector) for name, vector in zip(names, ready.vectors, strict=False)},
         )
 
     def _layer(self, layer: Any) -> library.DecoderLayer:
