@@ -6,7 +6,7 @@
 
 enum {
     AHEAD = 32,      // inputs: weights come from the memory while those of this many inputs are multiplied
-    NEAR = 96 << 10  // floats: so many weights are in the L2 cache anyway
+    IN_L2 = 96 << 10 // floats: so many weights are in the L2 cache anyway
 };
 
 // Weights that come from the memory into the L2 cache while others are multiplied: so many lines for each sum.
@@ -111,10 +111,10 @@ static void multiply_part(Rows in, int64_t rows, const float *weight, int64_t ap
 // are padded to whole panels. With many rows, two panels at a time stay in the L1 cache while all rows are multiplied.
 static void multiply(Rows in, int64_t rows, const float *weight, int64_t outputs, float *y, int64_t y_step) {
     const int64_t wide = in.taps * in.inputs, apart = wide * PANEL, all = outputs / PANEL;
-    const int64_t group = rows > MAX_ROWS ? 2 : all, far = group < all && all * apart > NEAR; // panels
+    const int64_t group = rows > MAX_ROWS ? 2 : all, fetch = group < all && all * apart > IN_L2; // panels
     for (int64_t first = 0; first < all; first += group)
         multiply_part(in, rows, weight + first * apart, apart, all - first < group ? all - first : group, 0, wide,
-                      y + first * PANEL, y_step, far ? weight + (first + group) * apart : NULL);
+                      y + first * PANEL, y_step, fetch ? weight + (first + group) * apart : NULL);
 }
 
 INLINE Rows plain_rows(const float *x, int64_t step, int64_t inputs, int64_t sum_length) {
