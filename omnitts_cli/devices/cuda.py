@@ -16,6 +16,9 @@ from omnitts_cli.kernels.hardware import Hardware
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.settings import environment
 
+COPIES_FROM = 16 << 30
+"""Memory from which weights may be kept twice: 1.7B takes 9.8 GiB then, instead of 3.5."""
+
 
 def no_triton() -> str:
     """Why Triton cannot be used; "" if it can."""
@@ -71,7 +74,9 @@ class CUDADevice(Accelerator):
         capability = torch.cuda.get_device_capability(self.torch_device)
         lacking = {"triton": no_triton(), "nvrtc": nvrtc.why_not()}
         here = frozenset(name for name, reason in lacking.items() if not reason)
-        return Hardware("cuda", "sm_{}{}".format(*capability), capability, here, off, self.exact, lacking)
+        whole = self.most_bytes or torch.cuda.mem_get_info(self.torch_device)[1]
+        card, small = "sm_{}{}".format(*capability), whole < COPIES_FROM
+        return Hardware("cuda", card, capability, here, off, self.exact, small, lacking)
 
     def versions(self) -> list[str]:
         major, minor = torch.cuda.get_device_capability(self.torch_device)

@@ -136,8 +136,10 @@ class Variant:
         for one in self.libraries:
             if one not in hardware.libraries:
                 return f"needs {LIBRARIES[one]}: {hardware.lacking.get(one, 'it is not installed')}"
-        off = self.off and hardware.off and not hardware.exact
-        return "switched off by OMNITTS_NATIVE=0" if off else ""
+        may_be_off = self.off and not hardware.exact
+        if may_be_off and hardware.small:
+            return "needs more memory, for weights in an order of its own"
+        return "switched off by OMNITTS_NATIVE=0" if may_be_off and hardware.off else ""
 
     def refuses(self, call: Any) -> str:
         """Why it does not suit a call; "" if it does."""

@@ -16,4 +16,5 @@ class Hardware:
     libraries: frozenset[str] = frozenset()  # of LIBRARIES in choose.py
     off: bool = False  # OMNITTS_NATIVE=0
     exact: bool = False
+    small: bool = False  # too little memory for second copies of the weights
     lacking: Mapping[str, str] = field(default_factory=dict, compare=False)  # why a library is not there

@@ -50,6 +50,16 @@ LAUNCHES = {
 """A part of what each variant launches."""
 
 
+def test_weights_are_not_kept_twice_where_memory_is_small() -> None:
+    card = Hardware("cuda", "sm_90", (9, 0), frozenset({"triton", "nvrtc"}))
+    call = StackCall(1, "bfloat16", 2048, 6144, 16, 8, 128, 1e-6, 0, 28)
+    assert decide("fuse_step", card, call).variant.name == "talker.cu"
+    for small in (replace(card, small=True), replace(card, off=True)):
+        found = decide("fuse_step", small, call)
+        assert found.variant.name == "layer by layer" and found.missed
+    assert decide("fuse_step", replace(card, small=True, exact=True), call).variant.name == "talker.cu"
+
+
 def test_matrices_in_8_bits_on_cards() -> None:
     old, small, bare = (
         Hardware("cuda", card, capability, frozenset(libraries))

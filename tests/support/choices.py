@@ -170,6 +170,7 @@ def stand_ins(card: Card, notes: Notes) -> Iterator[tuple[Any, str, Any]]:
     yield nvrtc, "why_not", lambda: "" if card.nvrtc else "no NVRTC"
     yield triton.runtime.driver, "_active", driver
     yield torch.cuda, "get_device_capability", lambda *_: card.capability
+    yield torch.cuda, "mem_get_info", lambda *_: (80 << 30, 80 << 30)
     yield torch.cuda, "get_device_properties", lambda *_: SimpleNamespace(multi_processor_count=132)
     yield torch.cuda, "device", lambda *_: contextlib.nullcontext()
     yield torch.cuda, "current_stream", lambda *_: SimpleNamespace(synchronize=lambda: None)
