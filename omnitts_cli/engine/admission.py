@@ -18,7 +18,7 @@ from omnitts_cli.devices.device import Stream
 from omnitts_cli.engine.frame import Replay, StepContext, fitting, round_up
 from omnitts_cli.engine.slots import FLAGS, REAL, WHOLE, Record, State, Stop
 from omnitts_cli.errors import InputError
-from omnitts_cli.kernels.arrays import fill_rows, join, put_rows, zeros
+from omnitts_cli.kernels.arrays import fill_rows, join, put_rows, set_number, zeros
 from omnitts_cli.models.roles import Draft, KeyValues
 from omnitts_cli.request import BULK, FIRST_SOUND, STREAMING, Request
 
@@ -402,7 +402,7 @@ def top_up(context: StepContext, stream: Stream, record: Record) -> None:
             if count > ring - at:
                 table.text[record.slot, : count - ring + at] = rows[ring - at :]
             record.written += count
-            table.written[record.slot] = record.written
+            set_number(table.written, record.slot, record.written)
         if record.closing and not record.closed:
-            table.closed[record.slot] = True
+            set_number(table.closed, record.slot, True)
             record.closed = True

@@ -25,7 +25,7 @@ from omnitts_cli.engine.meter import AUDIBLE, RequestMeter
 from omnitts_cli.engine.slots import Plan, Record, SlotTable, State, Stop
 from omnitts_cli.engine.snapshot import RequestSnapshot, Snapshot
 from omnitts_cli.errors import InputError, ModelError, OmniError, UsageError
-from omnitts_cli.kernels.arrays import read, without_gradients
+from omnitts_cli.kernels.arrays import read, set_number, without_gradients
 from omnitts_cli.models.roles import SpeechModel, TooEarly, Turns
 from omnitts_cli.request import BULK, STREAMING, Failed, Request
 
@@ -286,7 +286,7 @@ class Engine:
             spoken = record.tokens - 1  # the last row is the end
             record.limit = min(record.limit, max(runaway_limit(spoken), record.launched + 1))
             with self._frame_stream:
-                self._context.table.limit[record.slot] = record.limit
+                set_number(self._context.table.limit, record.slot, record.limit)
 
     def _send_text(self, record: Record, rows: Any) -> None:
         record.tokens += rows.shape[0]
@@ -483,7 +483,7 @@ class Engine:
             return
         if record.stop in (Stop.RUNNING, Stop.BROKEN):  # else its last frame has cleared `live`
             with self._frame_stream:
-                self._context.table.live[record.slot] = False
+                set_number(self._context.table.live, record.slot, False)
                 self._context.cache.clear(record.slot)  # its latest frames may hold NaN
         self._admitted.remove(record)
         self._left.append(self.frames_launched)

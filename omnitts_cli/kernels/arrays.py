@@ -60,6 +60,11 @@ def fill_rows(rows: Any, at: Any, value: float) -> None:
         rows.index_fill_(0, at, value)
 
 
+def set_number(numbers: Any, at: int, value: float) -> None:
+    """Writes one number, as a slice: `numbers[at] = value` would make the host wait for a card."""
+    numbers[at : at + 1] = value
+
+
 def add_rows(rows: Any, at: Any, values: Any) -> None:
     """Adds to rows, each of which is named once."""
     if isinstance(rows, np.ndarray):

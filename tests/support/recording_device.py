@@ -293,11 +293,12 @@ class Stream:
 
 
 def sends_a_number(name: str, args: Any) -> bool:
-    """`x[index] = 0`, where the index is a tensor: the 0 is copied to the device while the host waits."""
+    """`x[index] = 0`, where the index is a tensor or picks one number: the 0 is copied to the device, and awaited."""
     if name != "__setitem__" or isinstance(args[2], Tensor):
         return False
     index = args[1] if isinstance(args[1], tuple) else (args[1],)
-    return any(isinstance(part, Tensor) for part in index)
+    one = len(index) == args[0].dim() and all(isinstance(part, int) for part in index)
+    return one or any(isinstance(part, Tensor) for part in index)
 
 
 class Watch(TorchFunctionMode):
