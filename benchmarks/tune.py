@@ -93,41 +93,58 @@ def spoken_in(texts: list[str]) -> tuple[float, float]:
         return time.process_time() - began, sum(clip.seconds for clip in clips)
 
 
-def judged(done: Tuned, folder: Path, listeners: Installed, heard: bool) -> dict[str, Any]:
-    """The clone and the tuned voice by other judges. What each sentence got is kept in a file."""
+def judged(done: Tuned, folder: Path, listeners: Installed, heard: int) -> dict[str, Any]:
+    """The clone and the tuned voice by other judges: the speaker in LIKE sentences, and the words in `heard` of them.
+    What each sentence got is kept in a file."""
     assert done.pair is not None
-    plan = done.plan
+    plan, known = done.plan, Kept(folder / "judged.jsonl")
     level = usual_level(plan.recordings.clips)
-    known = Kept(folder / "judged.jsonl")
     person = np.mean([known.of(f"person {clip.digest}", lambda clip=clip: listeners.voice(mended(clip, level)).tolist())
                       for clip in plan.held], axis=0)  # fmt: skip
-    found: dict[str, Any] = {}
-    like: dict[str, np.ndarray] = {}
-    for name, voice in zip(("clone", "tuned"), done.pair, strict=True):
-        vectors, errors = [], 0
-        with omnitts.load("tiny", voice=voice, device="cpu", threads=1) as tts:
+    voices = dict(zip(("clone", "tuned"), done.pair, strict=True))
 
-            def sound(number: int, name: str = name, voice: Any = voice, tts: Any = tts) -> np.ndarray:
-                path = folder / name / f"{number:03}.wav"
-                if not path.exists():
-                    path.parent.mkdir(exist_ok=True)
-                    tts.speak(JUDGED[number], voice=voice, seed=number).save(path)
-                return np.asarray(soundfile.read(path, dtype="float32")[0])
+    def sound(name: str, number: int) -> np.ndarray:
+        path = folder / name / f"{number:03}.wav"
+        if not path.exists():
+            speak(name, voices[name], folder / name, max(LIKE, heard))
+        return np.asarray(soundfile.read(path, dtype="float32")[0])
 
-            for number in range(LIKE):
-                vectors.append(known.of(f"{name} voice {number}", lambda n=number: listeners.voice(sound(n)).tolist()))
-            for number, text in enumerate(JUDGED if heard else ()):
-                words_heard = known.of(f"{name} words {number}", lambda n=number: listeners.transcribe(sound(n)))
-                errors += word_errors(words(text), words(words_heard))
-        like[name] = np.array([cosine(np.array(vector), person) for vector in vectors])
-        found[f"resemblyzer_{name}"] = round(float(like[name].mean()), 3)
-        if heard:
-            found[f"wer_{name}"] = round(errors / sum(len(words(text)) for text in JUDGED), 4)
+    def encoded(name: str, number: int) -> Callable[[], list[float]]:
+        return lambda: listeners.voice(sound(name, number)).tolist()
+
+    like = {
+        name: np.array([
+            cosine(np.array(known.of(f"{name} voice {n}", encoded(name, n))), person) for n in range(LIKE)
+        ])
+        for name in voices
+    }  # fmt: skip
     gains = like["tuned"] - like["clone"]
-    found["resemblyzer_gain"] = round(float(gains.mean()), 3)
-    found["resemblyzer_interval"] = round(SURE * float(gains.std(ddof=1)) / len(gains) ** 0.5, 3)
-    found["resemblyzer_won"] = bool(found["resemblyzer_gain"] > found["resemblyzer_interval"])
-    return found
+    gain, interval = float(gains.mean()), SURE * float(gains.std(ddof=1)) / len(gains) ** 0.5
+    found: dict[str, Any] = {f"resemblyzer_{name}": round(float(one.mean()), 3) for name, one in like.items()}
+    found |= {"resemblyzer_gain": round(gain, 3), "resemblyzer_interval": round(interval, 3)}
+    found["resemblyzer_won"] = gain > interval
+    print(json.dumps(found), flush=True)
+
+    def transcribed(name: str, number: int) -> Callable[[], str]:
+        return lambda: listeners.transcribe(sound(name, number))
+
+    texts = JUDGED[:heard]
+    for name in voices if texts else ():
+        errors = sum(
+            word_errors(words(text), words(known.of(f"{name} words {n}", transcribed(name, n))))
+            for n, text in enumerate(texts)
+        )
+        found[f"wer_{name}"] = round(errors / sum(len(words(text)) for text in texts), 4)
+    return found | {"sentences": len(texts)}
+
+
+def speak(name: str, voice: Any, folder: Path, count: int) -> None:
+    """The first sentences in a voice, those that are missing."""
+    folder.mkdir(exist_ok=True)
+    with omnitts.load("tiny", voice=voice, device="cpu", threads=1) as tts:
+        for number, text in enumerate(JUDGED[:count]):
+            if not (path := folder / f"{number:03}.wav").exists():
+                tts.speak(text, voice=voice, seed=number).save(path)
 
 
 class Kept:
@@ -146,7 +163,7 @@ class Kept:
         return self._known[name]
 
 
-def of_voice(voice: str, work: Path, whisper: Path | None, epochs: int) -> dict[str, Any]:
+def of_voice(voice: str, work: Path, whisper: Path | None, epochs: int, heard: int) -> dict[str, Any]:
     """All figures of a voice."""
     folder = work / re.sub(r"\W+", "-", voice).strip("-")
     folder.mkdir(parents=True, exist_ok=True)
@@ -173,7 +190,7 @@ def of_voice(voice: str, work: Path, whisper: Path | None, epochs: int) -> dict[
         "speaking_cpu_s": round(seconds, 1), "spoken_s": round(length, 1), "times_speaking": round(whole / seconds, 1),
     }  # fmt: skip
     print(json.dumps(found), flush=True)
-    found |= judged(done, folder, Installed(whisper), whisper is not None)
+    found |= judged(done, folder, Installed(whisper), heard if whisper else 0)
     result.write_text(json.dumps(found, indent=1))
     return found
 
@@ -186,7 +203,8 @@ def table(work: Path) -> None:
               f"own {one['gain']:+} ± {one['interval']} won {one['won']}",
               f"Resemblyzer {one['resemblyzer_clone']} -> {one['resemblyzer_tuned']} "
               f"({one['resemblyzer_gain']:+} ± {one['resemblyzer_interval']}) won {one['resemblyzer_won']}",
-              f"WER {one.get('wer_clone')} -> {one.get('wer_tuned')}", f"{one['times_speaking']} x speaking",
+              f"WER {one.get('wer_clone')} -> {one.get('wer_tuned')} of {one['sentences']}",
+              f"{one['times_speaking']} x speaking",
               sep="; ")  # fmt: skip
     if len(found) > 1:
         gains = np.array([one["resemblyzer_gain"] for one in found])
@@ -201,6 +219,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=Path("tune-bench"))
     parser.add_argument("--whisper", type=Path)
     parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--sentences", type=int, default=len(JUDGED), help="whose words are counted")
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--card", action="store_true")
     parser.add_argument("--size", default="1.7b-base", help="of the random model on a card")
@@ -213,7 +232,7 @@ def main() -> None:
         return tune_card.run(given.size, given.ways, given.limit)
     voice_files.use_folder(str(given.work / "voices"))
     for voice in () if given.table else given.voices:
-        print(json.dumps(of_voice(voice, given.work, given.whisper, given.epochs)), flush=True)
+        print(json.dumps(of_voice(voice, given.work, given.whisper, given.epochs, given.sentences)), flush=True)
     table(given.work)
 
 

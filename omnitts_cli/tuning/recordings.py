@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,9 @@ from omnitts_cli.errors import InputError, Notice, TooLongError, TooShortError
 from omnitts_cli.fleet.manifest import Manifest, open_manifest
 from omnitts_cli.fleet.rows import RowError
 from omnitts_cli.speech.transcribe import HEARD_AT, Transcriber
+from omnitts_cli.text.clean import clean
 from omnitts_cli.text.decode import decode
+from omnitts_cli.text.formats.srt import SrtCue, read_cues
 
 AUDIO = ("audio", "audio_filepath", "audio_path", "file", "file_name", "wav", "path")
 TEXT = ("text", "sentence", "transcription", "transcript", "normalized_text", "input")
@@ -33,6 +35,8 @@ SPEAKER = ("speaker", "speaker_id")
 METADATA = ("metadata.jsonl", "metadata.csv", "metadata.tsv", "manifest.jsonl")  # in a folder
 SOUNDS = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a")
 TRANSCRIPTS = (".txt", ".lab")
+SUBTITLES = (".srt", ".vtt")
+CUES_S, CUE_GAP_S = 12.0, 0.3  # subtitles that follow each other this closely are one clip, until it is this long
 MOST_ROWS = 200_000
 MOST_TRANSCRIPTS = 256 << 20  # bytes
 RATE = 24_000
@@ -66,6 +70,11 @@ class RecordingRow:
     text: str | None
     wrong: str = ""  # why the row cannot be used
     speaker: str = ""  # where there are several
+    part: tuple[float | None, float | None] = (None, None)  # seconds of a long recording, from and to
+
+    @property
+    def name(self) -> str:
+        return str(self.path) if self.part[0] is None else f"{self.path} at {self.part[0]:.1f} s"
 
 
 @dataclass(frozen=True)
@@ -79,6 +88,7 @@ class SpokenClip:
     loudness: float
     digest: str  # of its samples
     speaker: str = ""
+    part: tuple[float | None, float | None] = (None, None)  # of the recording; `begin` and `end` count inside it
 
     @property
     def seconds(self) -> float:
@@ -143,9 +153,12 @@ def rows_in(place: str, work: Path) -> list[RecordingRow]:
         metadata = next((path / name for name in METADATA if (path / name).is_file()), None)
         found = of_manifest(metadata, work) if metadata else of_folder(path)
     elif path.suffix.lower() in SOUNDS:
-        raise InputError(
-            f"{place} is one recording", hint="cut it into clips of 3 to 12 s, each with a transcript in a .txt file"
-        )
+        if (subtitles := beside(path, SUBTITLES)) is None:
+            raise InputError(
+                f"{place} is one recording",
+                hint=f"{path.stem}.srt or .vtt with subtitles beside it, or clips of 3 to 12 s, each with a .txt file",
+            )
+        found = of_subtitles(path, subtitles)
     else:
         found = of_manifest(path, work)
     rows = []
@@ -163,13 +176,38 @@ def of_folder(folder: Path) -> Iterator[RecordingRow]:
     for path in sorted(folder.rglob("*")):
         if path.suffix.lower() not in SOUNDS or path.name.startswith("."):
             continue
-        beside = next((one for end in TRANSCRIPTS if (one := path.with_suffix(end)).is_file()), None)
+        written, subtitles = beside(path, TRANSCRIPTS), beside(path, SUBTITLES)
         try:
-            text = None if beside is None else decode(files.read(beside, files.SMALL), None, str(beside)).strip()
+            if written is None and subtitles is not None:
+                yield from of_subtitles(path, subtitles)
+                continue
+            text = None if written is None else decode(files.read(written, files.SMALL), None, str(written)).strip()
         except (OSError, InputError) as error:
             yield RecordingRow(path, None, str(error))
             continue
         yield RecordingRow(path, text)
+
+
+def beside(path: Path, endings: tuple[str, ...]) -> Path | None:
+    """The file of the same name with one of these endings."""
+    return next((one for end in endings if (one := path.with_suffix(end)).is_file()), None)
+
+
+def of_subtitles(path: Path, subtitles: Path) -> Iterator[RecordingRow]:
+    """A long recording, cut where its subtitles say. Those that share a sentence are one clip."""
+    cues = read_cues(clean(decode(files.read(subtitles, files.LARGE), None, str(subtitles))), str(subtitles))
+    joined: list[SrtCue] = []
+    for cue in sorted((cue for cue in cues if cue.text and 0 <= cue.start_s < cue.end_s), key=lambda cue: cue.start_s):
+        last = joined[-1] if joined else None
+        if (
+            last is not None and not last.text.endswith((".", "!", "?")) and cue.start_s - last.end_s < CUE_GAP_S
+            and cue.end_s - last.start_s <= CUES_S
+        ):  # fmt: skip
+            joined[-1] = replace(last, end_s=max(last.end_s, cue.end_s), text=f"{last.text} {cue.text}")
+        else:
+            joined.append(cue)
+    for one in joined:
+        yield RecordingRow(path, one.text, part=(one.start_s, one.end_s))
 
 
 def of_manifest(path: Path, work: Path) -> Iterator[RecordingRow]:
@@ -222,13 +260,13 @@ def read_one(
     row: RecordingRow, found: Recordings, seen: set[str], said: Counter[str], transcripts: Transcripts | None
 ) -> None:
     """Puts a recording among those that are used, or those that are left out."""
-    name = str(row.path)
+    name = row.name
     if row.wrong:
         return found.leave_out("unreadable", f"{name}: {row.wrong}")
     if not row.text and transcripts is None:
         return found.leave_out("no transcript", name)
     try:
-        recording = read_sound(row.path, rate=RATE, longest_s=LONGEST_S + 10, shortest_s=0.1)
+        recording = read_part(row.path, row.part)
     except TooLongError:
         return found.leave_out("too long", name)
     except TooShortError:
@@ -256,7 +294,13 @@ def read_one(
     found.mended["made mono"] += recording.source_channels > 1
     found.mended["transcribed"] += not row.text
     loudness = lufs(recording.sound[begin:end], RATE)
-    found.clips.append(SpokenClip(row.path, text, begin, end, loudness, digest, row.speaker))
+    found.clips.append(SpokenClip(row.path, text, begin, end, loudness, digest, row.speaker, row.part))
+
+
+def read_part(path: Path, part: tuple[float | None, float | None]) -> Recording:
+    """A recording, or a part of a long one."""
+    start, end = part
+    return read_sound(path, start=start, end=end, rate=RATE, longest_s=LONGEST_S + 10, shortest_s=0.1)
 
 
 def doubt(recording: Recording, seconds: float) -> str | None:
@@ -316,7 +360,7 @@ def warn(found: Recordings, tell: Callable[[Notice], None]) -> None:
 
 def mended(clip: SpokenClip, level: float) -> np.ndarray:
     """The samples of a clip at 24 kHz, cut, and closer to the level (LUFS) of the others."""
-    recording = read_sound(clip.path, rate=RATE, longest_s=LONGEST_S + 10, shortest_s=0.1)
+    recording = read_part(clip.path, clip.part)
     gain = max(-LEVEL_DB, min(LEVEL_DB, level - clip.loudness)) if np.isfinite(clip.loudness) else 0.0
     sound = recording.sound[clip.begin : clip.end] * np.float32(10 ** (gain / 20))
     return np.asarray(sound / max(1.0, float(np.abs(sound).max(initial=0.0))), np.float32)

@@ -180,3 +180,24 @@ def test_what_is_held_out_stays_when_clips_are_added(tmp_path: Path) -> None:
     assert len(some) == 6 and len(every) == 8
     assert len(some & every) >= 4  # an added text may come before them
     assert held_out(list(reversed(found.clips)), 0.2) == every
+
+
+def test_a_long_recording_is_cut_by_its_subtitles(tmp_path: Path) -> None:
+    sound = np.concatenate([np.concatenate([hum(3.0, n), np.zeros(RATE, np.float32)]) for n in range(24)])
+    path = write(tmp_path, "talk.wav", sound, None)
+    lines = ["WEBVTT", ""]
+    for n in range(24):
+        moments = (4 * n, "000"), (4 * n, "500"), (4 * n + 3, "200")
+        at = [f"00:{whole // 60:02}:{whole % 60:02}.{rest}" for whole, rest in moments]
+        lines += [f"{at[0]} --> {at[1]}", f"{n} the quick", "", f"{at[1]} --> {at[2]}", "brown fox jumps over it.", ""]
+    path.with_suffix(".vtt").write_text("\n".join(lines))
+    rows = rows_in(str(path), tmp_path)
+    assert len(rows) == 24 and rows[1].text == "1 the quick brown fox jumps over it." and rows[1].part == (4.0, 7.2)
+    assert rows_in(str(tmp_path), tmp_path) == rows
+    found = examine(rows, lambda notice: None, lambda count: None)
+    assert len(found.clips) == 24 and all(2.8 < clip.seconds < 3.3 for clip in found.clips)
+    clip = mended(found.clips[5], -20.0)
+    assert clip.size == found.clips[5].end - found.clips[5].begin and np.abs(clip).max() > 0.01
+    path.with_suffix(".vtt").unlink()
+    with pytest.raises(InputError):
+        rows_in(str(path), tmp_path)

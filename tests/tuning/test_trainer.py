@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import random
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+import warm
 from tune_kit import PLAN
 from tune_kit import trainer as made
 
@@ -57,6 +62,39 @@ def test_a_run_that_was_killed_continues_as_if_it_had_not_been(tmp_path: Path, m
             break
     assert kills > 3
     broken = made().run(tmp_path / "broken", told, quiet)
+    assert (broken.best, broken.last, broken.step) == (whole.best, whole.last, whole.step)
+    assert [one["held"] for one in broken.curve] == [one["held"] for one in whole.curve]
+
+
+CHILD = """
+import sys
+sys.path[:0] = sys.argv[2:]
+from dataclasses import replace
+from pathlib import Path
+import tune_kit
+from omnitts_cli.tuning import trainer
+trainer.SAVE_EVERY_S = 0.0
+plan = replace(tune_kit.PLAN, epochs=20)
+tune_kit.trainer(plan).run(Path(sys.argv[1]), print, lambda course, first, rest: print(course.step, flush=True))
+"""
+
+
+@pytest.mark.slow
+def test_twenty_kills_at_random_moments_change_nothing(tmp_path: Path) -> None:
+    plan = replace(PLAN, epochs=20)
+    whole = made(plan).run(tmp_path / "whole", told, quiet)
+    chance, kills = random.Random(7), 0
+    command = [sys.executable, "-c", CHILD, str(tmp_path / "broken"), *sys.path]
+    for _ in range(20):
+        with warm.Process(command, stdout=subprocess.PIPE) as child:
+            for _ in range(chance.randint(1, 3)):
+                if not child.stdout.readline():
+                    break
+            time.sleep(chance.uniform(0, 0.05))
+            kills += child.poll() is None
+            child.kill()
+    broken = made(plan).run(tmp_path / "broken", told, quiet)
+    assert kills == 20
     assert (broken.best, broken.last, broken.step) == (whole.best, whole.last, whole.step)
     assert [one["held"] for one in broken.curve] == [one["held"] for one in whole.curve]
 
