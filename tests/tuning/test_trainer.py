@@ -80,6 +80,7 @@ tune_kit.trainer(plan).run(Path(sys.argv[1]), print, lambda course, first, rest:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_twenty_kills_at_random_moments_change_nothing(tmp_path: Path) -> None:
     plan = replace(PLAN, epochs=20)
     whole = made(plan).run(tmp_path / "whole", told, quiet)
