@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import socket
 import stat
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -68,6 +66,8 @@ def own_version() -> str:
 
 def unix_sockets() -> bool:
     """Whether this system has Unix sockets, and users that they belong to; Windows has not."""
+    import socket  # with the import below 4 % of the time of --help
+
     return hasattr(socket, "AF_UNIX") and hasattr(os, "getuid")
 
 
@@ -77,6 +77,8 @@ def server_socket() -> Path:
     if runtime:
         return Path(runtime, "omnitts", "serve.sock")
     if not unix_sockets():  # then only its folder is used, where programs of this user wait for each other
+        import tempfile
+
         return Path(tempfile.gettempdir(), "omnitts", "serve.sock")
     return Path(variable("TMPDIR") or "/tmp", f"omnitts-{os.getuid()}", "serve.sock")
 
