@@ -30,6 +30,7 @@ SENTENCES = (
 )
 MOST = 20  # sentences
 SURE = 1.96
+BROKE_OFF = 30.0  # letters a second: nobody speaks so fast, so the sentence ended too early
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ class Compared:
     pace_tuned: float
     pace_recorded: float
     errors: WordErrors | None = None  # None: there was no recogniser
+    broke_off: int = 0  # sentences of the tuned voice that ended too early, beyond those of the clone
 
     @property
     def gain(self) -> float:
@@ -65,8 +67,9 @@ class Compared:
 
     @property
     def won(self) -> bool:
-        """Whether the gain is more than chance, and word errors have not grown by more than chance."""
-        return self.gain - self.interval > 0 and not (self.errors and self.errors.worse)
+        """Whether the gain is more than chance, word errors have not grown by more than chance, and no more sentences
+        break off."""
+        return self.gain - self.interval > 0 and not (self.errors and self.errors.worse) and self.broke_off <= 0
 
     @property
     def words(self) -> str:
@@ -76,6 +79,7 @@ class Compared:
             f"{self.sentences} sentences); {self.pace_tuned:.1f} letters a second, clone {self.pace_cloned:.1f}, "
             f"recordings {self.pace_recorded:.1f}"
             + (f"; {errors.tuned:.1%} word errors, clone {errors.cloned:.1%}" if errors else "")
+            + (f"; {self.broke_off} more sentences break off" if self.broke_off > 0 else "")
         )
 
 
@@ -117,8 +121,13 @@ def compare(cloned: Sequence[Sample], tuned: Sequence[Sample], pace: float) -> C
     errors = WordErrors(mean(cloned, "wer"), mean(tuned, "wer"), interval("wer")) if heard else None
     return Compared(
         len(tuned), mean(cloned, "likeness"), mean(tuned, "likeness"), interval("likeness"),
-        mean(cloned, "pace"), mean(tuned, "pace"), pace, errors,
+        mean(cloned, "pace"), mean(tuned, "pace"), pace, errors, broken(tuned) - broken(cloned),
     )  # fmt: skip
+
+
+def broken(samples: Sequence[Sample]) -> int:
+    """How many sentences ended too early."""
+    return sum(sample.pace > BROKE_OFF for sample in samples)
 
 
 def wer(text: str, heard: str, language: str | None) -> float:

@@ -34,6 +34,15 @@ def test_more_word_errors_undo_a_gain() -> None:
     assert wer("Two cats, and 3 dogs.", "two cats and three frogs", "en") == 0.2
 
 
+def test_a_sentence_that_breaks_off_undoes_a_gain() -> None:
+    clone, tuned = samples(0.5, 0.4, 0.6, 0.5), samples(0.7, 0.6, 0.8, 0.7)
+    short = [*tuned[:3], replace(tuned[3], pace=140.0)]
+    assert compare(clone, tuned, 14.0).won and compare(clone, tuned, 14.0).broke_off == 0
+    found = compare(clone, short, 14.0)
+    assert not found.won and found.broke_off == 1
+    assert compare([*clone[:3], replace(clone[3], pace=140.0)], short, 14.0).won
+
+
 def test_figures() -> None:
     assert cosine(np.array([1.0, 0.0]), np.array([1.0, 1.0])) == np.float64(1 / np.sqrt(2)).round(16)
     assert pace_of("ab, cd!", 2.0) == 2.0
