@@ -68,10 +68,10 @@ def driver_of_cuda() -> bool:
 
 def _accelerator() -> Device | None:
     """The first that works. An NPU's software is imported only where it is installed and fits."""
-    there = (driver_of_cuda() and "cuda", software_of_npu() and "npu")
-    for kind in filter(None, there):
+    for kind, is_there in (("cuda", driver_of_cuda), ("npu", software_of_npu)):
         try:
-            return _kind(kind)()
+            if is_there():
+                return _kind(kind)()
         except DeviceError:
             continue
     return None

@@ -20,6 +20,7 @@ from omnitts_cli.families.qwen3_tts.config import Config, config_of
 from omnitts_cli.families.qwen3_tts.modules import Parts, assemble, parts
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
+from omnitts_cli.models.codec_decoder import CodecDecoder
 from omnitts_cli.models.prompts import Place
 from omnitts_cli.models.roles import SpeechModel
 
@@ -176,8 +177,10 @@ def _randomise(module: nn.Module, generator: torch.Generator) -> None:
 def _audible(pieces: Parts) -> None:
     """Scale the last layer of the decoder, so that its sound is neither silent nor cut off."""
     decoder = pieces.decoder.module
+    assert isinstance(decoder, CodecDecoder)
     shape = decoder.shape
     codes = torch.arange(8)[:, None] * 7 + torch.arange(shape.groups)
+    assert decoder.closing.conv.bias is not None
     decoder.closing.conv.bias.zero_()
     loud = decoder.sound(decoder.quantiser.decode(codes[None] % shape.codes)).std()
     decoder.closing.conv.weight.mul_(LOUDNESS / loud)

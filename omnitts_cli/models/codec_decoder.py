@@ -172,6 +172,8 @@ class UpsamplingDecoder(nn.Module, ABC):
 class CodecDecoder(UpsamplingDecoder):
     """The codec of Qwen3-TTS."""
 
+    shape: DecoderShape
+
     def __init__(self, shape: DecoderShape) -> None:
         super().__init__(shape)
         self.quantiser = SplitQuantiser(shape.groups, shape.codes, shape.book_width, shape.quantised)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from omnitts_cli.training.pool import FRAME
 from omnitts_cli.training.teacher import SAMPLE_RATE
+from omnitts_cli.training.teacher import SAMPLES_PER_FRAME as FRAME
 
 FURTHEST = 120
 """The largest delay, in samples: half a period of a voice of 100 Hz."""

@@ -67,8 +67,8 @@ class _Conv(nn.Conv1d):
     keep = False
 
     def forward(self, x: Tensor) -> Tensor:
-        (stride,), (padding,), (dilation,) = self.stride, self.padding, self.dilation
-        weight, moved = self.weight[:, :, None], (0, int(padding))
+        (stride,), (dilation,) = self.stride, self.dilation
+        weight, moved = self.weight[:, :, None], (0, int(self.padding[0]))
         # not indexed: the gradient of an index would be written into zeros of another layout
         return even_conv(x.unsqueeze(2), weight, self.bias, (1, stride), moved, (1, dilation), self.keep).squeeze(2)
 
@@ -79,10 +79,11 @@ class _Padded(_Conv):
 
 class _WideRise(nn.ConvTranspose1d):
     def forward(self, x: Tensor, output_size: list[int] | None = None) -> Tensor:
-        (stride,), (padding,), (extra,), (dilation,) = self.stride, self.padding, self.output_padding, self.dilation
+        (stride,), (extra,), (dilation,) = self.stride, self.output_padding, self.dilation
+        moved = (0, int(self.padding[0]))
         image = x.unsqueeze(2).contiguous(memory_format=torch.channels_last)
         return F.conv_transpose2d(
-            image, self.weight[:, :, None], self.bias, (1, stride), (0, int(padding)), (0, extra), 1, (1, dilation)
+            image, self.weight[:, :, None], self.bias, (1, stride), moved, (0, extra), 1, (1, dilation)
         ).squeeze(2)
 
 

@@ -16,12 +16,13 @@ from omnitts_cli.training.low_wave import DOWN as LOW_DOWN
 from omnitts_cli.training.low_wave import LowWaves, out_of_phase
 from omnitts_cli.training.mel_distance import MelDistance
 from omnitts_cli.training.periodicity import DOWN, HOP, Periodicity, pitches
-from omnitts_cli.training.pool import FRAME, ShardReader, SoundPool
+from omnitts_cli.training.pool import ShardReader, SoundPool
 from omnitts_cli.training.quantise import LearningQuantiser
 from omnitts_cli.training.recipe import CodecTraining, Polish, Recipe
 from omnitts_cli.training.shapes import TinyCodec, build_codec
 from omnitts_cli.training.stage_results import STEM, exported_codec, finished_codec
 from omnitts_cli.training.teacher import PHONES, PHONES_PER_FRAME, SAMPLE_RATE
+from omnitts_cli.training.teacher import SAMPLES_PER_FRAME as FRAME
 from omnitts_cli.training.team import Team
 from omnitts_cli.tuning import checkpoints
 from omnitts_cli.tuning.journal import Budget, Journal, falling_rate
@@ -78,7 +79,8 @@ class CodecStage:
         channels_last(self.encoder, padded=True)
         self.encode, self.sound, self.apart = self.encoder.latent, self.decoder.sound, self.mel.forward
         if self.plan.compile and device.captures:
-            self.encode, self.sound, self.apart = map(torch.compile, (self.encode, self.sound, self.apart))
+            self.encode, self.sound = torch.compile(self.encode), torch.compile(self.sound)
+            self.apart = torch.compile(self.apart)
 
     @property
     def schedule(self) -> CodecTraining | Polish:

@@ -20,6 +20,8 @@ LOUDER = 5.0  # speech has small values for a newly initialised network
 class SpectrumDiscriminator(nn.Module):
     """Convolutions over one complex spectrum and its magnitudes. The score is a map; all layers are features."""
 
+    window: Tensor
+
     def __init__(self, window: int, width: int) -> None:
         super().__init__()
         self.register_buffer("window", torch.hann_window(window), persistent=False)
@@ -58,6 +60,7 @@ class PeriodDiscriminator(nn.Module):
 def _opinion(x: Tensor, layers: nn.ModuleList, last: nn.Conv2d) -> tuple[Tensor, list[Tensor]]:
     features = []
     for layer in layers:
+        assert isinstance(layer, nn.Conv2d)
         x = F.leaky_relu(_even(layer, x), 0.1)
         features.append(x)
     return _even(last, x), features

@@ -269,6 +269,7 @@ class Judge:
             str(self.model), settings, Shape(levels=(1,), requests=8), BenchVoice(), BenchTexts(), command="judge"
         )
         level = job.run(lambda level: None, lambda report: None).levels[0]
+        assert level.rtf["median"] is not None and level.ttfp_ms["median"] is not None
         memory = peak_memory(str(self.model), sentences()[:10])
         return {
             "rtf": GOALS["rtf"].of(level.rtf["median"]),

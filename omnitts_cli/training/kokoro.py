@@ -56,7 +56,7 @@ def load(folder: Path, device: Device) -> nn.Module:
     config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     with tempfile.NamedTemporaryFile(suffix=".pth") as empty:
         torch.save({}, empty.name)
-        model: nn.Module = network(repo_id="hexgrad/Kokoro-82M", config=config, model=empty.name)
+        model: Any = network(repo_id="hexgrad/Kokoro-82M", config=config, model=empty.name)
     for module in model.modules():
         if hasattr(module, "weight_g"):
             nn.utils.remove_weight_norm(module)
@@ -69,7 +69,8 @@ def load(folder: Path, device: Device) -> nn.Module:
     net.SineGen._f02sine = _sines
     net.AdaINResBlock1.act = staticmethod(torch.compile(_norm_snake, dynamic=True) if device.captures else _norm_snake)
     model.half_sound = device.captures
-    return model.to(device.torch_device).eval().requires_grad_(False)
+    made: nn.Module = model.to(device.torch_device).eval().requires_grad_(False)
+    return made
 
 
 def _floats(stored: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -25,6 +25,8 @@ AUDIBLE = 1e-5  # mean square, below which nothing is voiced
 class Periodicity(nn.Module):
     """Autocorrelations of sound every 20 ms."""
 
+    taps: Tensor
+
     def __init__(self) -> None:
         super().__init__()
         n = torch.arange(TAPS) - TAPS // 2

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from omnitts_cli.devices.device import Device
-from omnitts_cli.models.codec_decoder import CodecDecoder
+from omnitts_cli.models.codec_decoder import CodecDecoder, Rise
 from omnitts_cli.training.bending import bent, curve, half_periods, mean_pitch, walk
 from omnitts_cli.training.channels_last import evened
 from omnitts_cli.training.codec_stage import PITCHES_PER_FRAME, CodecStage
@@ -25,10 +25,11 @@ from omnitts_cli.training.joined import JoinedWeights
 from omnitts_cli.training.low_wave import out_of_phase
 from omnitts_cli.training.perceptual_loss import DISTANCES, MISHEARD, PerceptualLoss
 from omnitts_cli.training.periodicity import pitches
-from omnitts_cli.training.pool import FRAME, SoundPool
+from omnitts_cli.training.pool import SoundPool
 from omnitts_cli.training.recipe import Polish, Recipe
 from omnitts_cli.training.stage_results import STEM
 from omnitts_cli.training.teacher import SAMPLE_RATE
+from omnitts_cli.training.teacher import SAMPLES_PER_FRAME as FRAME
 from omnitts_cli.training.team import Team
 from omnitts_cli.tuning import checkpoints
 from omnitts_cli.tuning.journal import Journal
@@ -116,6 +117,7 @@ class PolishStage(CodecStage):
     def in_float32(self, decoder: CodecDecoder) -> tuple[nn.Module, ...]:
         """The layers at the full sample rate: discriminators would recognise sound that was rounded to bfloat16."""
         last = decoder.rises[-1]
+        assert isinstance(last, Rise)
         return last.snake, last.rise, *last.units, decoder.snake, decoder.closing
 
     def modules(self) -> dict[str, nn.Module]:

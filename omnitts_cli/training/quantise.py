@@ -28,6 +28,11 @@ SPREAD_POWER, at least LEAST_SPREAD. A power of 0.5 would change nothing; with 0
 class LearningBooks(nn.Module):
     """Residual codebooks for latents [M, width] scaled to 1."""
 
+    books: Tensor
+    sums: Tensor
+    counts: Tensor
+    newcomers: Tensor
+
     def __init__(self, books: int, codes: int, width: int) -> None:
         super().__init__()
         self.register_buffer("books", torch.zeros(books, codes, width))
@@ -98,6 +103,11 @@ class LearningBooks(nn.Module):
 
 class LearningQuantiser(nn.Module):
     """Latents of the encoder -> quantised latents for the decoder, through both halves of the split."""
+
+    centres: Tensor
+    sizes: Tensor
+    spreads: Tensor
+    trust: Tensor
 
     def __init__(self, groups: int, codes: int, width: int) -> None:
         super().__init__()

@@ -247,7 +247,7 @@ def read(path: Path | None = None, miniature: bool = False) -> Recipe:
         for name, changes in small.items():
             values[name] |= changes
     voices = tuple(_voice(name, dict(made)) for name, made in values["voices"].items())
-    sections = {name: _section(kind, values[name], name) for name, kind in SECTIONS.items()}
+    sections: dict[str, Any] = {name: _section(kind, values[name], name) for name, kind in SECTIONS.items()}
     return Recipe(seed=values["seed"], voices=voices, **sections)
 
 
@@ -260,7 +260,7 @@ def _check(what: str, values: dict[str, Any], needed: Set[str], optional: Set[st
 
 
 def _voice(name: str, values: dict[str, Any]) -> NamedVoice:
-    own = {key: values.pop(key) for key in ("line", "clips") if key in values}
+    own: dict[str, Any] = {key: values.pop(key) for key in ("line", "clips") if key in values}
     _check(f"[voices.{name}] of the recipe", own, {"line"}, {"clips"})
     if "mix" in values:
         values["mix"] = tuple(sorted(values["mix"].items()))

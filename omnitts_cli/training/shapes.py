@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from omnitts_cli.models.codec_decoder import CodecDecoder
+from omnitts_cli.models.codec_decoder import CodecDecoder, Stretch
 from omnitts_cli.models.codec_encoder import CodecEncoder
 from omnitts_cli.models.shapes import DecoderShape, EncoderShape, TransformerShape
 from omnitts_cli.training.recipe import CodecSizes
@@ -66,5 +66,6 @@ def decoder_shape(sizes: CodecSizes) -> DecoderShape:
 def build_codec(sizes: CodecSizes) -> TinyCodec:
     decoder = CodecDecoder(decoder_shape(sizes))
     for stretch in decoder.stretches:
+        assert isinstance(stretch, Stretch)
         nn.init.constant_(stretch.mix.scale, FRESH_SCALE)
     return TinyCodec(CodecEncoder(encoder_shape(sizes)), decoder)

@@ -15,6 +15,7 @@ def stretch(encoder: SpeakerEncoder, centre: Tensor, factor: float) -> None:
     """Changes the last layer so that every vector's distance from `centre`, the mean of all, is `factor` times as
     large."""
     encoder.out.weight.mul_(factor)
+    assert encoder.out.bias is not None
     encoder.out.bias.sub_(centre).mul_(factor).add_(centre)
 
 

@@ -7,6 +7,7 @@ import math
 from torch import nn
 
 from omnitts_cli.models.embed import FrameEmbedder, TextEmbedder
+from omnitts_cli.models.layers import Layer
 from omnitts_cli.models.shapes import MelShape, PredictorShape, SpeakerShape, StackShape, TalkerShape
 from omnitts_cli.models.speaker import SpeakerEncoder
 from omnitts_cli.models.talker import Predictor, Talker
@@ -66,5 +67,6 @@ class TinySpeech(nn.Module):
         # each branch starts small beside the residual stream
         for stack in (self.talker.stack, self.predictor.stack):
             for layer in stack.layers:
+                assert isinstance(layer, Layer)
                 for weight in (layer.out, layer.down):
                     nn.init.normal_(weight, std=0.02 / math.sqrt(2 * len(stack.layers)))

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -235,7 +236,7 @@ def train_speech(
         weights = sum(p.numel() for p in stage.speech.parameters())
         resumed = {"resumed": bool(saved or finished), "residual_tables_reset": stage.tables_reset}
         journal.write(event="start", **resumed, weights=weights, members=team.size)
-        learn = [stream.capture(lambda n=n: stage.learn(n)) for n in range(len(dataset.tables))]
+        learn = [stream.capture(partial(stage.learn, n)) for n in range(len(dataset.tables))]
         _loop(stage, learn, stream.capture(stage.update), shards, journal, folder, Budget(minutes))
         if team.leads:
             stage.save(folder)

@@ -44,7 +44,8 @@ class TokenLists:
         )
         tokenizer.train_from_iterator(texts, trainer)
         stored = json.loads(tokenizer.to_str())["model"]
-        pairs = [tuple(m.split(" ")) if isinstance(m, str) else tuple(m) for m in stored["merges"]]
+        found = (m.split(" ") if isinstance(m, str) else m for m in stored["merges"])
+        pairs: list[tuple[str, str]] = [(first, second) for first, second in found]
         vocabulary = dict(sorted(stored["vocab"].items(), key=lambda item: item[1]))
         for word in TEMPLATE_WORDS:
             pieces = _tokenizer(vocabulary, pairs).encode(word).tokens

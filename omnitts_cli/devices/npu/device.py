@@ -6,7 +6,7 @@ import torch
 
 from omnitts_cli.devices.accelerator import Accelerator
 from omnitts_cli.devices.device import Stream
-from omnitts_cli.devices.npu import versions
+from omnitts_cli.devices.npu import PACKAGE, versions
 from omnitts_cli.errors import DeviceError
 from omnitts_cli.kernels import choose
 from omnitts_cli.kernels.hardware import Hardware
@@ -43,7 +43,7 @@ class NPUDevice(Accelerator):
         return choose.ops(self.hardware, {"operators": operators})
 
     def versions(self) -> list[str]:
-        return [self.card, f"torch {torch.__version__}", f"{versions.PACKAGE} {versions.installed()}"]
+        return [self.card, f"torch {torch.__version__}", f"{PACKAGE} {versions.installed()}"]
 
     def make_exact(self) -> None:
         raise DeviceError(f"--exact is not possible on {self.name}", hint="leave out --exact   or   -d cpu")

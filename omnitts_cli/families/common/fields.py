@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from omnitts_cli import files
 from omnitts_cli.errors import ModelError
@@ -33,6 +33,7 @@ WIDTH, LAYERS, HEADS = 2**15, 256, 256
 
 CONFIG_BYTES = 2**20  # released config files have a few kilobytes
 _NO_DEFAULT: Any = object()
+Unsaid = TypeVar("Unsaid", bool, None)
 
 
 class Fields:
@@ -83,7 +84,7 @@ class Fields:
     def text(self, key: str) -> str:
         return self._get(key, "is not text", lambda v: isinstance(v, str))
 
-    def flag(self, key: str, default: bool | None) -> bool | None:
+    def flag(self, key: str, default: Unsaid) -> bool | Unsaid:
         return self._get(key, "is neither true nor false", lambda v: isinstance(v, bool), default)
 
     def word(self, key: str, allowed: Sequence[str], default: str | None = _NO_DEFAULT) -> str | None:

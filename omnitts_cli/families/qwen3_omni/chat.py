@@ -78,7 +78,7 @@ class OmniChat:
 
     def user_positions(self, prompt: Sequence[int]) -> list[int]:
         """A turn reaches to the next one; the newline after it belongs to it."""
-        ids, positions = list(prompt), []
+        ids, positions = list(prompt), list[int]()
         starts = [at for at, id in enumerate(ids) if id == self._ids.start]
         for start, end in zip(starts, [*starts[1:], len(ids)], strict=True):
             if ids[start + 1 : start + 1 + len(self._user)] == self._user:

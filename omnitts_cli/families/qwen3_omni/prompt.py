@@ -81,9 +81,9 @@ class OmniPrompter(Drafter):
                 "this model takes its text word by word, not whole",
                 hint="leave --text-mode out, or use -m 0.6b or -m 1.7b",
             )
-        language = (request.language or "auto").lower()
-        if language not in ("auto", *self._config.languages):
-            raise unknown_language(request.language, self._config.languages)
+        language = request.language or "auto"
+        if language.lower() not in ("auto", *self._config.languages):
+            raise unknown_language(language, self._config.languages)
         speakers = self._config.speakers
         if not name:
             return next(iter(speakers.values()))

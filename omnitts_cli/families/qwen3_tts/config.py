@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from omnitts_cli.families.common.fields import (
     CODES,
@@ -116,7 +117,7 @@ TOP = {
     "kind": (Fields.word, "tts_model_type", list(KINDS)),
     "talker": (Fields.part, "talker_config"),
 }
-TALKER = {
+TALKER: dict[str, tuple[Any, ...]] = {
     "groups": (Fields.whole, "num_code_groups", GROUPS, 2),
     "text_vocabulary": (Fields.whole, "text_vocab_size", TOKENS),
     "text_width": (Fields.whole, "text_hidden_size", WIDTH),

@@ -7,7 +7,6 @@ from functools import partial
 
 import numpy as np
 import torch
-from torch import nn
 
 from omnitts_cli.families.common.names import (
     language_names,
@@ -25,7 +24,7 @@ from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.models.codec_decoder import CodecDecoder
 from omnitts_cli.models.codec_encoder import CodecEncoder
-from omnitts_cli.models.embed import TextEmbedder
+from omnitts_cli.models.embed import FrameEmbedder, TextEmbedder
 from omnitts_cli.models.networks import Networks
 from omnitts_cli.models.prompts import Place
 from omnitts_cli.models.roles import SpeechModel
@@ -107,7 +106,7 @@ def assemble(
     )
 
 
-def vector_of(embedder: nn.Module, config: Config, name: str) -> np.ndarray:
+def vector_of(embedder: FrameEmbedder, config: Config, name: str) -> np.ndarray:
     """The row that stands for a named voice in a prompt: a clone with this vector is that voice."""
     row = torch.tensor([config.speakers[name.lower()].id], device=next(embedder.parameters()).device)
     vector: np.ndarray = embedder.control(row)[0].float().cpu().numpy()

@@ -6,6 +6,7 @@ looks at which of the three kinds of voice a request has.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,7 +33,7 @@ class Opening:
     language: int | None  # None: the model decides
     speaker: int | None = None
     embedding: np.ndarray | None = None  # [H] float32
-    transcript: list[int] | None = None
+    transcript: Sequence[int] = ()
     codes: np.ndarray | None = None  # [R, G] int64
 
     @property
@@ -64,7 +65,7 @@ def opening(request: Request, config: Config, tokenizer: TextTokenizer) -> Openi
             hint = "omnitts say -m 1.7b   with a named voice"
             _no_style(request.style, "--style does not work with cloned voices", hint)
             words = None if voice.codes is None else text_to_speak(_transcript(voice), tokenizer.input)
-            transcript = None if words is None else tokenizer.encode(words)
+            transcript = () if words is None else tokenizer.encode(words)
             return Opening([], role, language, None, _embedding(voice, config), transcript, _codes(voice, config))
 
 
