@@ -70,7 +70,12 @@ class AnswerLoop:
         voice = self._voices.pop(number, None)
         if voice is not None and voice.name:
             del self._numbers[voice.name]
-            self.speech.cancel(voice.name)
+            self._speaking.cancel(voice.name)
+
+    @property
+    def _speaking(self) -> Engine:
+        assert self.speech is not None, "an answer has a voice only if there is a talker"
+        return self.speech
 
     @property
     def busy(self) -> bool:
@@ -97,7 +102,7 @@ class AnswerLoop:
             return False
         voices = [self._voices.get(number) for number in self.text.ready]
         return bool(voices) and all(
-            voice is not None and voice.name and not voice.closed and self.speech.unread(voice.name) >= LEAD
+            voice is not None and voice.name and not voice.closed and self._speaking.unread(voice.name) >= LEAD
             for voice in voices
         )
 
@@ -114,21 +119,21 @@ class AnswerLoop:
             self._close(news.request, voice)
         else:
             voice.fed += 1
-            self.speech.feed(voice.name, [news.id])
+            self._speaking.feed(voice.name, [news.id])
 
     def _open(self, number: int, voice: Voice, turns: Turns) -> None:
-        voice.name = self.speech.submit(voice.request, live=True, turns=turns)
+        voice.name = self._speaking.submit(voice.request, live=True, turns=turns)
         self._numbers[voice.name] = number
 
     def _close(self, number: int, voice: Voice) -> None:
         """The text has ended; without a word the talker does not begin."""
         voice.closed = True
         if voice.fed:
-            self.speech.finish(voice.name)
+            self._speaking.finish(voice.name)
             return
         if voice.name:
             del self._numbers[voice.name]
-            self.speech.cancel(voice.name)
+            self._speaking.cancel(voice.name)
         del self._voices[number]
         self._silent.append(Sound(number))
 

@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -173,7 +174,7 @@ class SoundSteps:
             sizes = [(frames, rows) for frames in plan.chunks for rows in self._row_sizes]
             self._decoder.prepare(sizes)
             for key in sorted(sizes, key=lambda s: s[0] * s[1], reverse=True):
-                self._replays[key] = stream.capture(lambda key=key: self._run(*key))
+                self._replays[key] = stream.capture(partial(self._run, *key))
 
     @property
     def most_rows(self) -> int:
@@ -198,7 +199,11 @@ class SoundSteps:
             if self._workers is None:
                 self._decoder.clear(indices)
             else:  # a job of a cancelled request may still be in the queue
-                self._workers.run(lambda: self._decoder.clear(indices) or (), slots)
+                self._workers.run(partial(self._cleared, indices), slots)
+
+    def _cleared(self, slots: Any) -> tuple[()]:
+        self._decoder.clear(slots)
+        return ()
 
     def launch(self, frames: int, slots: Sequence[int], starts: Sequence[int]) -> Fetch:
         """Decode `frames` frames of each slot from its entry of `starts`; the fetch holds [sound, codes] by row."""

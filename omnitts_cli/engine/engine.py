@@ -197,7 +197,7 @@ class Engine:
                 f"the text has {len(request.text)} characters; {self.model.name} speaks at most {longest} in one piece",
                 hint="omnitts say   or speak() of the Python API split it into sentences",
             )
-        name, mine, others = self.submit(request), [], []
+        name, mine, others = self.submit(request), list[Any](), list[News]()
         while not any(isinstance(news, Failed) or news.last for news in mine[-1:]):
             for news in self.step():
                 (mine if news.request == name else others).append(news)
@@ -269,7 +269,7 @@ class Engine:
             record.early, record.too_early = record.early + text, False
             self._wait(record)
             return
-        feed = record.feed
+        feed: Any = record.feed  # one of the two kinds, which takes what this request is fed: words, or tokens
         self._send_text(record, self._admission.rows(lambda: feed.write(text)))
 
     def _close_text(self, record: Record) -> None:
@@ -307,7 +307,7 @@ class Engine:
         """Give slots to waiting requests and prefill prompts; returns those that now have a slot."""
         if self._gathers():
             return []
-        opening, new, ready = self._opening(), [], []
+        opening, new, ready = self._opening(), list[Record](), list[Record]()
         # a burst of requests is admitted over several turns, so that the others go on speaking
         idle = not any(record.has_columns for record in self._admitted)
         left = (max(self.plan.admissions, self.plan.burst) if idle else self.plan.admissions) - len(opening)
@@ -346,6 +346,7 @@ class Engine:
             if self._left:
                 self._left.popleft()
             if self._open(record):
+                assert record.draft is not None
                 script = record.request.script
                 if yields(record, listened):
                     self._waiting.owe(script, record.prompt_rows - record.draft.shared)

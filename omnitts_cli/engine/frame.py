@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,7 @@ class FrameSteps:
         self._frame = context.model.frames(context.table, context.cache, context.plan.stall_frames)
         if context.captures:
             for size in sorted(context.plan.buckets, reverse=True):  # the largest first: the others fit into its memory
-                self._replays[size] = stream.capture(lambda size=size: self._run(size, context.cache.capacity))
+                self._replays[size] = stream.capture(partial(self._run, size, context.cache.capacity))
 
     def _run(self, size: int, width: int) -> None:
         self._frame(self._slots[size], width)

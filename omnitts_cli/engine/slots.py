@@ -136,7 +136,7 @@ class Stop(IntEnum):
     BROKEN = ops.BROKEN
 
 
-WHOLE = ("position", "made", "stop", "limit", "reference", "last", "repeats", "written")
+WHOLE: tuple[str, ...] = ("position", "made", "stop", "limit", "reference", "last", "repeats", "written")
 WHOLE += ("seed", "top_k", "predictor_top_k")
 FLAGS = ("live", "closed", "ignore_end")
 REAL = ("temperature", "top_p", "penalty", "predictor_temperature", "predictor_top_p")

@@ -11,6 +11,7 @@ import itertools
 import time
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -173,9 +174,8 @@ class TextLoop:
         if self._captures:
             for size in sorted(sizes, reverse=True):  # the largest first: the others fit into its memory
                 for greedy in (False, True):
-                    self._replays[size, greedy] = self._stream.capture(
-                        lambda size=size, greedy=greedy: self._run(size, greedy, self.plan.positions)
-                    )
+                    run = partial(self._run, size, greedy, self.plan.positions)
+                    self._replays[size, greedy] = self._stream.capture(run)
 
     def _run(self, size: int, greedy: bool, width: int) -> None:
         text_step(self.model, self._table, self._cache, self._slots[size], width, greedy)

@@ -41,7 +41,7 @@ def join(parts: Sequence[Any]) -> Any:
         return np.concatenate(parts)
     import torch
 
-    return torch.cat(parts)
+    return torch.cat(tuple(parts))
 
 
 def put_rows(rows: Any, at: Any, values: Any) -> None:

@@ -206,7 +206,7 @@ def of_attention(
     heads = qkv.shape[-1] // depth - 2 * kv_heads
     neat = qkv.dtype == keys.dtype and qkv.is_contiguous() and keys.is_contiguous()
     return AttentionCall(
-        *positions.shape[:1], type_name(qkv.dtype), positions.shape[1], capacity, heads, kv_heads, depth, neat
+        positions.shape[0], type_name(qkv.dtype), positions.shape[1], capacity, heads, kv_heads, depth, neat
     )
 
 
@@ -305,7 +305,7 @@ def of_close(
     frame = units[0][0].columns if units else 0
     neat = not any(track.data_ptr() % 16 for track in tracks)
     return CloseCall(
-        *sound.shape[:1], type_name(tracks[0].dtype), sound.shape[1], known, frame, neat, sound.get_device(), ordered
+        sound.shape[0], type_name(tracks[0].dtype), sound.shape[1], known, frame, neat, sound.get_device(), ordered
     )
 
 

@@ -47,6 +47,7 @@ def spread(x: Tensor, conv: nn.ConvTranspose1d) -> Tensor:
     total = blocks[0]
     for late in range(1, len(blocks)):
         total = total + F.pad(blocks[late][:, : columns - late], (0, 0, 0, 0, late, 0))  # [B, columns, outputs, rate]
+    assert conv.bias is not None
     return total.transpose(1, 2).flatten(2) + conv.bias[:, None]
 
 

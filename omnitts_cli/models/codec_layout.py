@@ -39,7 +39,8 @@ def host_array(name: str, fold: Callable[[], np.ndarray], size: tuple[int, ...])
     return _single(fold())
 
 
-def _single(array: np.ndarray) -> np.ndarray:
+def _single(array: np.ndarray) -> Any:
+    """As a field of a Product, which is a tensor or an array."""
     return np.ascontiguousarray(array, np.float32)
 
 

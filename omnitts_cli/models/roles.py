@@ -101,7 +101,7 @@ class Draft:
         content = blake2b(digest_size=16)
         if self.embedding is not None:
             content.update(self.embedding.tobytes())
-        if self.frames_at is not None and with_codec > self.frames_at:
+        if self.frames_at is not None and self.reference is not None and with_codec > self.frames_at:
             content.update(self.reference[: with_codec - self.frames_at].tobytes())
         return (tuple(self.text[: self.shared]), tuple(self.codec[:with_codec]), content.digest())
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -86,7 +87,7 @@ class LearnedAdapter:
     def adapter(self) -> Adapter:
         """A copy of what has been learned."""
         return Adapter({
-            name: Pair(*(one.detach().float().cpu().numpy().copy() for one in (pair.a, pair.b)), pair.scale)
+            name: Pair(_copied(pair.a), _copied(pair.b), pair.scale)
             for name, pair in self.pairs.items()
         })  # fmt: skip
 
@@ -121,6 +122,11 @@ class LearnedAdapter:
             at = pair.place.end
         pieces.append(out.new_zeros(*out.shape[:-1], out.shape[-1] - at))
         return out + torch.cat(pieces, -1)
+
+
+def _copied(weight: Tensor) -> np.ndarray:
+    copied: np.ndarray = weight.detach().float().cpu().numpy().copy()
+    return copied
 
 
 def fresh(language: Language, places: Mapping[str, RowSpan], rank: int, alpha: float, seed: int) -> Adapter:

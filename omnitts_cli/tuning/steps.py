@@ -76,7 +76,7 @@ class Steps:
 
     def clear(self) -> None:
         """Forgets the gradients of a step that did not end."""
-        torch._foreach_zero_([one.grad for one in self.weights])
+        torch._foreach_zero_([one.grad for one in self.weights if one.grad is not None])
         self._sums.zero_()
 
     def forget(self) -> None:
@@ -102,7 +102,7 @@ class Steps:
 
     def state(self, names: Sequence[str]) -> dict[str, Tensor]:
         """What the optimiser knows of each weight."""
-        found = {}
+        found = dict[str, Tensor]()
         for name, one in zip(names, self.weights, strict=True):
             found |= {f"{key}.{name}": value for key, value in self.optimiser.state.get(one, {}).items()}
         return found

@@ -167,13 +167,14 @@ def asking(repo: str) -> Iterator[None]:
     from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars, logging
 
     level, bars = logging.get_verbosity(), not are_progress_bars_disabled()
+    expected: tuple[type[Exception], ...] = (*failures(), KeyError, TypeError)
     logging.set_verbosity(logging.CRITICAL)
     disable_progress_bars()
     try:
         yield
     except ModelError:
         raise
-    except (*failures(), KeyError, TypeError) as error:
+    except expected as error:
         raise explained(error, repo) from None
     finally:
         logging.set_verbosity(level)

@@ -23,15 +23,18 @@ COMPILERS = ("cc", "gcc", "clang")
 FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-pthread", "-fvisibility=hidden", "-ffp-contract=fast", "-fno-math-errno")
 AVX2 = ("-mavx2", "-mfma", "-mf16c")
 AVX512 = ("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", *AVX2)
-X86 = {"avx512": AVX512, "avx2": AVX2, "plain": ()}
-ARM = {"plain": ()}
-QUANTISED_X86 = {
+X86: dict[str, tuple[str, ...]] = {"avx512": AVX512, "avx2": AVX2, "plain": ()}
+ARM: dict[str, tuple[str, ...]] = {"plain": ()}
+QUANTISED_X86: dict[str, tuple[str, ...]] = {
     "avx512vnni": (*AVX512, "-mavx512vnni"),
     "avxvnni": (*AVX2, "-mavxvnni"),
     "avx2": AVX2,
     "plain": (),
 }
-QUANTISED_ARM = {"dotprod": ("-mcpu=generic+dotprod",), "plain": ()}  # zig knows no -march of Arm
+QUANTISED_ARM: dict[str, tuple[str, ...]] = {
+    "dotprod": ("-mcpu=generic+dotprod",),
+    "plain": (),
+}  # zig knows no -march of Arm
 """Instruction sets that are compiled, fastest first. `native/choose.c` says which one the processor has."""
 ONE_ORDER = ("-ffp-contract=off",)
 """For 8 bits: results have the same bits on every instruction set, so no product may be fused with a sum."""
@@ -97,7 +100,8 @@ def library(folder: Path = FOLDER, target: Target | None = None) -> Path:
 
 def compiler() -> tuple[str, ...] | None:
     """On Windows zig alone: MinGW does not align the stack for AVX, and MSVC lacks vector types."""
-    found = [] if sys.platform == "win32" else [(found,) for name in COMPILERS if (found := shutil.which(name))]
+    found: list[tuple[str, ...]]
+    found = [] if sys.platform == "win32" else [(path,) for name in COMPILERS if (path := shutil.which(name))]
     if find_spec("ziglang"):
         found.append((*ZIG, "-mcpu=baseline"))
     return found[0] if found else None
@@ -129,14 +133,24 @@ def _build(
         running = []
         for source, variant, flags in jobs(machine):
             made = Path(work, f"{source}.{variant}.o")
-            line = [*command, *FLAGS, *flags, *extra, f"-DVARIANT={variant}", "-c", FOLDER / source, "-o", made]
+            line = [
+                *command,
+                *FLAGS,
+                *flags,
+                *extra,
+                f"-DVARIANT={variant}",
+                "-c",
+                str(FOLDER / source),
+                "-o",
+                str(made),
+            ]
             running.append((variant, made, subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)))
         said = [process.communicate()[0].decode(errors="replace") for *_, process in running]
         if any(process.returncode and variant not in optional for variant, _, process in running):
             raise BuildError(f"{' '.join(command)} failed:\n" + "".join(said))
-        objects = [made for _, made, process in running if not process.returncode]
+        objects = [str(made) for _, made, process in running if not process.returncode]
         linked = Path(work, target.name)
-        line = [*command, *FLAGS, *extra, "-shared", FOLDER / "choose.c", *objects, "-o", linked, "-lm"]
+        line = [*command, *FLAGS, *extra, "-shared", str(FOLDER / "choose.c"), *objects, "-o", str(linked), "-lm"]
         done = subprocess.run(line, capture_output=True, text=True, check=False)
         if done.returncode:
             raise BuildError(f"{' '.join(command)} failed:\n{done.stderr}")

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from omnitts_cli.kernels import plain_frame
-from omnitts_cli.kernels.ops import CodeTables, Columns
-from omnitts_cli.kernels.plain_frame import BROKEN, END, LIMIT, RUNNING, STALL
+from omnitts_cli.kernels.ops import BROKEN, END, LIMIT, RUNNING, STALL, CodeTables, Columns
 
 
 def begin(table: Columns, slots: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -41,7 +41,7 @@ def size_bytes(outputs: int, inputs: int, paired: bool = False) -> int:
 def make(native: QuantisedLibrary, weight: Any, out: Any, paired: bool = False) -> None:
     """weight [outputs, inputs] -> its bytes, or a ValueError. `paired`: blocks of its halves in turn (gate and up)."""
     weight, out = single(weight), np.asarray(out)
-    assert out.size == size_bytes(*weight.shape, paired), "a matrix of another size"
+    assert out.size == size_bytes(weight.shape[0], weight.shape[1], paired), "a matrix of another size"
     status = native.make(address(weight), *weight.shape, paired, address(out, BYTES), threads())
     if status:
         raise ValueError(REFUSED[status])

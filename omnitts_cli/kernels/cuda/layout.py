@@ -120,6 +120,7 @@ class Layout:
 
     def down_in_parts(self, weight: Tensor) -> Tensor:
         """As `down_grouped`, in the order of `add_tile`: eight parts per warp, each with the units of one program."""
+        part: Tensor | int
         if self.blocks == 2:
             tile = self.count(48)[:, None, None]
             part, row, column = tile % 2, self.pairs(), 16 * (tile // 2) + 4 * self.place[:, None] + self.columns_of

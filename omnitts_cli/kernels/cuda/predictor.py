@@ -99,7 +99,7 @@ class PersistentPredictor:
         # no copy for the engine's columns
         given = [x.contiguous() for x in (hidden, first, first_codes, seeds, frames, temperature, top_k, top_p)]
         if self._many is not None and rows > SIZES[-1]:
-            return self._many(*given[:3], given[3:], logits)
+            return self._many(given[0], given[1], given[2], given[3:], logits)
         variant = self._variants[next(size for size in SIZES if size >= rows)]
         codes = torch.empty(rows, GROUPS, dtype=torch.int64, device=hidden.device)
         variant.state.zero_()

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from omnitts_cli.kernels import plain_codec
 from omnitts_cli.kernels.tracks import BLOCK, Tracks
-from omnitts_cli.kernels.triton.codec_products import operand, precision
+from omnitts_cli.kernels.triton.codec_math import operand
+from omnitts_cli.kernels.triton.codec_products import precision
 from omnitts_cli.kernels.triton.codec_ready import run
 
 
@@ -226,6 +227,7 @@ def _carry(
 
 def load_history(buffer: Tensor, tracks: Tracks, history: Tensor, slots: Tensor, length: int) -> None:
     rows = slots.shape[0]
+    assert tracks.table is not None
     run(
         _carry, (tracks.table.shape[0], rows),
         buffer, history, tracks.table, slots, None, history.shape[1], rows, length, False, BLOCK, num_warps=4,
@@ -234,6 +236,7 @@ def load_history(buffer: Tensor, tracks: Tracks, history: Tensor, slots: Tensor,
 
 def store_history(buffer: Tensor, tracks: Tracks, history: Tensor, slots: Tensor, frames: Tensor, length: int) -> None:
     rows = slots.shape[0]
+    assert tracks.table is not None
     run(
         _carry, (tracks.table.shape[0], rows),
         buffer, history, tracks.table, slots, frames, history.shape[1], rows, length, True, BLOCK, num_warps=4,

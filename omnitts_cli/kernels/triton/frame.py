@@ -9,15 +9,15 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from omnitts_cli.kernels import plain_frame
+from omnitts_cli.kernels import ops, plain_frame
 from omnitts_cli.kernels.ops import CodeTables, Columns
 from omnitts_cli.kernels.triton.overlap import announce, overlaps, wait
 
-RUNNING = tl.constexpr(plain_frame.RUNNING)
-END = tl.constexpr(plain_frame.END)
-LIMIT = tl.constexpr(plain_frame.LIMIT)
-STALL = tl.constexpr(plain_frame.STALL)
-BROKEN = tl.constexpr(plain_frame.BROKEN)
+RUNNING = tl.constexpr(ops.RUNNING)
+END = tl.constexpr(ops.END)
+LIMIT = tl.constexpr(ops.LIMIT)
+STALL = tl.constexpr(ops.STALL)
+BROKEN = tl.constexpr(ops.BROKEN)
 
 
 @triton.jit
