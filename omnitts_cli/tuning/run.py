@@ -299,6 +299,10 @@ class TuneRun:
         whole = self.whole_model(trainer, voices[first], consent, licence) if adapter is None else None
         compared = self.compared(clones, voices, [*held, *learned], whole)
         self.warn_of_pace(compared)
+        if compared.won and self.hear is None:
+            self.tell(
+                Notice("nobody has checked the words of the tuned voice", hint="listen to it   or   --transcribe")
+            )
         about = {**self.about(), "source": "tuned" if compared.won else "clone", "consent": consent,
                  "licence": licence or "", "made": time.strftime("%Y-%m-%d", time.gmtime())}  # fmt: skip
         if compared.won:

@@ -154,6 +154,7 @@ def test_a_voice_that_speaks_too_fast_is_told(folder: Path, home: Path, monkeypa
     omnitts_cli.tune(folder, "me", consent="me", model=tune_kit.folder("small"), epochs=1, rank=2, folder=home / "run",
                      tell=notices.append)  # fmt: skip
     assert len([notice for notice in notices if notice.hint and "samples" in notice.hint]) == 1
+    assert len([notice for notice in notices if notice.hint and "--transcribe" in notice.hint]) == 1
 
 
 def test_speakers_get_a_voice_each(omnitts: Omnitts, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
