@@ -301,7 +301,7 @@ class TuneRun:
         self.warn_of_pace(compared)
         if compared.won and self.hear is None:
             self.tell(
-                Notice("nobody has checked the words of the tuned voice", hint="listen to it   or   --transcribe")
+                Notice("the words of the tuned voice were not checked", hint="listen to it   or   --transcribe")
             )
         about = {**self.about(), "source": "tuned" if compared.won else "clone", "consent": consent,
                  "licence": licence or "", "made": time.strftime("%Y-%m-%d", time.gmtime())}  # fmt: skip
