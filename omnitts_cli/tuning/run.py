@@ -300,9 +300,7 @@ class TuneRun:
         compared = self.compared(clones, voices, [*held, *learned], whole)
         self.warn_of_pace(compared)
         if compared.won and self.hear is None:
-            self.tell(
-                Notice("the words of the tuned voice were not checked", hint="listen to it   or   --transcribe")
-            )
+            self.tell(Notice("the words of the tuned voice were not checked", hint="listen to it   or   --transcribe"))
         about = {**self.about(), "source": "tuned" if compared.won else "clone", "consent": consent,
                  "licence": licence or "", "made": time.strftime("%Y-%m-%d", time.gmtime())}  # fmt: skip
         if compared.won:
