@@ -120,7 +120,8 @@ class Accelerator:
         self.api.synchronize(self.torch_device)
 
     def limit(self, size_bytes: int | None) -> None:
-        self.most_bytes, self._free_before = size_bytes, self.api.mem_get_info(self.torch_device)[0]
+        self.most_bytes = size_bytes
+        self._free_before = self.api.mem_get_info(self.torch_device)[0]
 
     def free_bytes(self) -> int:
         free = self.api.mem_get_info(self.torch_device)[0]

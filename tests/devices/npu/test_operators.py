@@ -218,6 +218,7 @@ def test_which_operations_stay_plain(ours: Ops) -> None:
         "linear",
         "codec",
         "eight",
+        "pack",
         "exact",
         "fuse_stack",
         "fuse_frame",
