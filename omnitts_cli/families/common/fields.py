@@ -1,4 +1,5 @@
-"""Config files of a model folder, read strictly: Fields, the ids of prompts, and what our own folders add.
+"""Config files of a model folder, read strictly: Fields, the shapes of networks, the ids of prompts, and what our own
+folders add.
 
 Every complaint names file, key and value. One object of config.json is ours; the official package passes over it. Every
 key may be left out:
@@ -25,6 +26,7 @@ from typing import Any, TypeVar
 
 from omnitts_cli import files
 from omnitts_cli.errors import ModelError
+from omnitts_cli.models.shapes import ExpertShape, StackShape, TransformerShape
 from omnitts_cli.parse import ParseError, json_object
 from omnitts_cli.text.model_input import TEXT_INPUTS
 
@@ -161,6 +163,74 @@ def _shown(value: object) -> str:
     """A value of an untrusted file, short enough for a message and without control characters."""
     text = ascii(value)
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+KEYS = 2**18  # numbers kept for one position of a request
+STACK = {
+    "hidden": (Fields.whole, "hidden_size", WIDTH),
+    "layers": (Fields.whole, "num_hidden_layers", LAYERS),
+    "heads": (Fields.whole, "num_attention_heads", HEADS),
+    "kv_heads": (Fields.whole, "num_key_value_heads", HEADS),
+    "head_dim": (Fields.even, "head_dim", 1024),
+    "eps": (Fields.number, "rms_norm_eps", 1e-12, 0.1),
+}
+INNER = {"inner": (Fields.whole, "intermediate_size", 8 * WIDTH)}
+
+
+def stack_shape(at: Fields, experts: ExpertShape | None = None) -> StackShape:
+    """A decoder stack, with experts in the place of its MLP where there are some.
+
+    Its rotation is the plain one: in speech, without pictures, the talker's three axes are always equal.
+    """
+    at.must_be(hidden_act="silu", attention_bias=False, use_sliding_window=False, tie_word_embeddings=False)
+    sizes = {"inner": 0, **at.each(STACK if experts else STACK | INNER)}
+    shape = StackShape(**sizes, rope_theta=rope_theta(at), experts=experts)
+    at.divides("num_key_value_heads", shape.kv_heads, "num_attention_heads", shape.heads)
+    at.at_most("num_attention_heads x head_dim", shape.heads * shape.head_dim, WIDTH)
+    at.at_most("keys of one position", shape.layers * shape.kv_heads * shape.head_dim, KEYS)
+    return shape
+
+
+def rope_theta(at: Fields) -> float:
+    """In the published spelling beside the scaling, in the one of newer libraries together with it."""
+    newer = at.has("rope_parameters")
+    scaling = at.part("rope_parameters" if newer else "rope_scaling", {})
+    scaling.must_be(rope_type="default", type="default")
+    return (scaling if newer else at).number("rope_theta", 1.0, 1e12)
+
+
+RATE, RATES, SAMPLES_PER_FRAME, WINDOW = 64, 8, 2**15, 4096
+TRANSFORMER = {name: STACK[name] for name in ("hidden", "heads")} | INNER
+UPSAMPLING = {
+    "width": (Fields.whole, "decoder_dim", WIDTH),
+    "window": (Fields.whole, "sliding_window", WINDOW),
+    "stretches": (Fields.wholes, "upsampling_ratios", RATE, RATES),
+    "rises": (Fields.wholes, "upsample_rates", RATE, RATES),
+}
+
+
+def transformer_shape(at: Fields, eps: str, least: int = 1, shared_width: bool = False) -> TransformerShape:
+    """Shape of a codec's transformer with `least` layers or more; with `shared_width` the heads divide its width."""
+    more = {"layers": (Fields.whole, "num_hidden_layers", LAYERS, least), "eps": (Fields.number, eps, 1e-12, 0.1)}
+    sizes = at.each(TRANSFORMER | more | ({} if shared_width else {"head_dim": STACK["head_dim"]}))
+    at.agree("num_key_value_heads", sizes["heads"], "num_attention_heads")
+    if shared_width:
+        at.divides("num_attention_heads", 2 * sizes["heads"], "hidden_size", sizes["hidden"])
+        sizes["head_dim"] = sizes["hidden"] // sizes["heads"]
+    return TransformerShape(**sizes, rope_theta=rope_theta(at))
+
+
+def upsampling_fields(at: Fields, groups: int, codes: int, shared_width: bool = False) -> dict[str, Any]:
+    """The fields of an UpsamplingShape."""
+    at.must_be(hidden_act="silu", attention_bias=False)
+    at.agree("num_quantizers", groups, "talker_config.num_code_groups")
+    at.agree("codebook_size", codes, "talker_config.code_predictor_config.vocab_size")
+    sizes = at.each(UPSAMPLING)
+    if sizes["width"] % 2 ** len(sizes["rises"]):
+        what = f"{sizes['width']} cannot be halved {len(sizes['rises'])} times, once for each of upsample_rates"
+        raise at.problem("decoder_dim", what)
+    transformer = transformer_shape(at, "rms_norm_eps", shared_width=shared_width)
+    return {"groups": groups, "codes": codes, "transformer": transformer, **sizes}
 
 
 GROUPS, CODES, TOKENS, POSITIONS = 64, 2**16, 2**21, 2**20

@@ -15,14 +15,16 @@ from omnitts_cli.families.common.fields import (
     CODES,
     GROUPS,
     POSITIONS,
+    SAMPLES_PER_FRAME,
     TOKENS,
     WIDTH,
     Fields,
     TextIds,
     same_tokens,
+    stack_shape,
     text_ids,
+    upsampling_fields,
 )
-from omnitts_cli.families.common.names import SAMPLES_PER_FRAME, stack_shape, upsampling_fields
 from omnitts_cli.families.qwen3_omni.released import DEFAULT_VOICE, FAMILY, LANGUAGES, PREDICTOR_SAMPLING, VOICES
 from omnitts_cli.models.shapes import Code2WavShape, ExpertShape, PredictorShape, TalkerShape
 from omnitts_cli.request import Sampling

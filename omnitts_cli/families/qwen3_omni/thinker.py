@@ -11,8 +11,8 @@ from pathlib import Path
 import torch
 
 from omnitts_cli.errors import ModelError
-from omnitts_cli.families.common.fields import HEADS, LAYERS, POSITIONS, TOKENS, WIDTH, Fields
-from omnitts_cli.families.common.names import prefixed, stack_shape
+from omnitts_cli.families.common.fields import HEADS, LAYERS, POSITIONS, TOKENS, WIDTH, Fields, stack_shape
+from omnitts_cli.families.common.names import prefixed
 from omnitts_cli.families.common.parts import Part
 from omnitts_cli.families.common.tokenizer import TextTokenizer
 from omnitts_cli.families.qwen3_omni import released

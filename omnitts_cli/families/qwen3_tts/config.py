@@ -15,6 +15,7 @@ from omnitts_cli.families.common.fields import (
     CODES,
     GROUPS,
     POSITIONS,
+    SAMPLES_PER_FRAME,
     TOKENS,
     WIDTH,
     Fields,
@@ -22,9 +23,10 @@ from omnitts_cli.families.common.fields import (
     TextIds,
     ours_in,
     same_tokens,
+    stack_shape,
     text_ids,
+    upsampling_fields,
 )
-from omnitts_cli.families.common.names import SAMPLES_PER_FRAME, stack_shape, upsampling_fields
 from omnitts_cli.families.qwen3_tts.encoders import encoder_shape, speaker_shape
 from omnitts_cli.families.qwen3_tts.released import KINDS, VOICES
 from omnitts_cli.models.shapes import DecoderShape, EncoderShape, PredictorShape, SpeakerShape, TalkerShape

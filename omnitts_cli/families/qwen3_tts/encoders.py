@@ -4,8 +4,8 @@ torch.
 
 from __future__ import annotations
 
-from omnitts_cli.families.common.fields import WIDTH, Fields
-from omnitts_cli.families.common.names import RATE, RATES, attention_names, book_names, conv_names, transformer_shape
+from omnitts_cli.families.common.fields import RATE, RATES, WIDTH, Fields, transformer_shape
+from omnitts_cli.families.common.names import attention_names, book_names, conv_names
 from omnitts_cli.models.shapes import EncoderShape, MelShape, SpeakerShape
 from omnitts_cli.models.sources import Names, One
 

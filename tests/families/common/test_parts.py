@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from omnitts_cli.errors import ModelError
-from omnitts_cli.families.common.fields import Fields
-from omnitts_cli.families.common.names import stack_shape
+from omnitts_cli.families.common.fields import Fields, stack_shape
 from omnitts_cli.models.shapes import ExpertShape
 
 STACK = {
