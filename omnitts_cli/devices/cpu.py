@@ -14,7 +14,7 @@ from omnitts_cli.devices.system import physical_cores
 from omnitts_cli.errors import DeviceError
 from omnitts_cli.kernels import choose
 from omnitts_cli.kernels.arrays import read
-from omnitts_cli.kernels.cpu import library
+from omnitts_cli.kernels.cpu import library, networks
 from omnitts_cli.kernels.hardware import Hardware
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.settings import environment
@@ -47,7 +47,7 @@ class CPUDevice(HostDevice):
     def __init__(self, threads: int | None = None, cores: int | None = None) -> None:
         torch.set_num_threads(threads or omp_threads() or physical_cores())
         super().__init__(torch.get_num_threads(), cores)
-        library.use_threads(None)
+        networks.use_threads(None)
         handles, off = library.handles(), environment.variable(environment.NATIVE) == "0"
         self.unloadable = None if off or handles else library.why_not()
         self.hardware = Hardware("cpu", libraries=frozenset(handles), off=off)

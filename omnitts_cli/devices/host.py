@@ -10,7 +10,7 @@ import numpy as np
 
 from omnitts_cli.devices.system import free_memory, peak_memory, physical_cores, processor
 from omnitts_cli.devices.workers import Workers
-from omnitts_cli.kernels.cpu import library
+from omnitts_cli.kernels.cpu import library, networks
 from omnitts_cli.kernels.hardware import Hardware
 from omnitts_cli.settings import environment
 
@@ -99,7 +99,7 @@ class HostDevice:
     def __init__(self, threads: int | None = None, cores: int | None = None) -> None:
         self.threads = threads or omp_threads() or physical_cores()
         self._cores = cores or self.threads
-        library.use_threads(self.threads)
+        networks.use_threads(self.threads)
         self.hardware = Hardware("cpu", libraries=frozenset(library.handles()))
 
     @property

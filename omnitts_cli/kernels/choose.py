@@ -241,12 +241,12 @@ OPERATIONS = (
     ), order="exact", limit="most_rows", fuses=True),
     Operation("fuse_stack", "a stack in one call", of_stack, (
         native("quantised.c", "cpu.quantised:fuse_stack", QUANTISED, dtypes=(EIGHT,)),
-        native("language.c", "cpu.language:fuse_stack", IN_C, small, dtypes=(FP32,)),
+        native("language.c", "cpu.networks:fuse_stack", IN_C, small, dtypes=(FP32,)),
         in_python("stack.py", "cpu.stack:fuse_stack", PYTHON, small, dtypes=(FP32,), rows=(1, 16)),
         Variant("layer by layer", "", REFERENCE),
     ), fuses=True),
     Operation("fuse_frame", "a frame in one call", of_frame, (
-        native("language.c", "cpu.language:fuse_frame", IN_C, stacks("language.c")),
+        native("language.c", "cpu.networks:fuse_frame", IN_C, stacks("language.c")),
         native("quantised.c", "cpu.quantised:fuse_frame", QUANTISED, stacks("quantised.c")),
         Variant("engine/frame.py", "", REFERENCE),
     ), fuses=True),
@@ -378,7 +378,7 @@ OPERATIONS = (
         plain("plain_frame:pick"),
     )),
     Operation("fuse_text", "rows of the text", of_text, (
-        native("quantised.c", "cpu.quantised:fuse_text", "holds --exact in 8 bits: the same bits on every processor",
+        native("quantised.c", "cpu.networks:fuse_text", "holds --exact in 8 bits: the same bits on every processor",
                dtypes=(EIGHT,)),
         Variant("torch", "", REFERENCE),
     ), fuses=True),
@@ -388,7 +388,7 @@ OPERATIONS = (
         Variant("torch, the codec's own layers", "", REFERENCE),
     )),
     Operation("codec.fuse_decoder", "codec in one call", of_decoder, (
-        native("codec.c", "cpu.decoder:fuse_decoder", "1.4 to 1.9 times the speed of torch, 0.6B, 2 threads (AVX2)",
+        native("codec.c", "cpu.networks:fuse_decoder", "1.4 to 1.9 times the speed of torch, 0.6B, 2 threads (AVX2)",
                few_tracks),
         Variant("layer by layer", "", REFERENCE),
     ), fuses=True),

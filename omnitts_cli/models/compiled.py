@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from omnitts_cli.kernels.cpu import language, library, quantised
-from omnitts_cli.kernels.cpu.decoder import NativeDecoder, Packed, halves_fit, pack, packed_shapes
+from omnitts_cli.kernels.cpu import library, networks, quantised
 from omnitts_cli.kernels.cpu.library import Library, QuantisedLibrary
+from omnitts_cli.kernels.cpu.networks import Packed
 from omnitts_cli.kernels.ops import EIGHT, Columns, EightBits, FrameParts, LayerWeights, TextParts
 from omnitts_cli.kernels.tracks import Tracks
 from omnitts_cli.models.codec_layout import CodecLayout, Values, decoder_parts, host_array, host_product, tracks_of
@@ -78,7 +78,7 @@ class PackedCodec:
         found: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {}
 
         def make(name: str, fold: Any, size: tuple[int, int], biased: bool, **more: Any) -> None:
-            weight, vectors = packed_shapes(size, biased, more.get("activation", ""))
+            weight, vectors = networks.packed_shapes(size, biased, more.get("activation", ""))
             found[f"{CODEC}{name}.weight"] = ("float32", "float16"), weight
             if vectors[0]:
                 found[f"{CODEC}{name}.vectors"] = ("float32",), vectors
@@ -93,10 +93,10 @@ class PackedCodec:
         """All arrays, a layer at a time. Those whose size is no multiple of LINE come last, so that the others begin at
         multiples of it.
         """
-        halves, made, late = halves_fit(self.size_bytes), list[NamedArray](), list[NamedArray]()
+        halves, made, late = networks.halves_fit(self.size_bytes), list[NamedArray](), list[NamedArray]()
 
         def make(name: str, *given: Any, **more: Any) -> None:
-            packed = pack(host_product(name, *given, **more), halves)
+            packed = networks.pack(host_product(name, *given, **more), halves)
             made.append((f"{CODEC}{name}.weight", packed.weight))
             if len(packed.vectors):
                 made.append((f"{CODEC}{name}.vectors", packed.vectors))
@@ -137,20 +137,20 @@ class HostCache:
     values before gets them too.
     """
 
-    def __init__(self, stack: language.NativeStack | quantised.QuantisedStack, shape: StackShape, slots: int,
+    def __init__(self, stack: networks.NativeStack | quantised.QuantisedStack, shape: StackShape, slots: int,
                  capacity: int) -> None:  # fmt: skip
         sizes, kind = (shape.layers, slots, shape.kv_heads, capacity, shape.head_dim), stack.numbers or np.float32
         self._keys, self._values = _small_pages(sizes, kind), _small_pages(sizes, kind)
         self._stack, self._shape = stack, shape
         self._turns: tuple[np.ndarray, np.ndarray] | None = None
-        self._waiting: list[language.PromptRows] = []
+        self._waiting: list[networks.PromptRows] = []
 
     def add(self, rows: np.ndarray, positions: np.ndarray, slots: np.ndarray) -> None:
         """Rows [B, P, H] of prompts at positions [B, P] of `slots` [B]. The arrays must not change."""
         each = np.broadcast_to(slots[:, None], positions.shape)
         self._waiting.append((rows.reshape(-1, rows.shape[2]), each.ravel(), positions.ravel()))
 
-    def taken(self) -> language.PromptRows | None:
+    def taken(self) -> networks.PromptRows | None:
         """The rows that wait; the caller writes their keys and values."""
         if not self._waiting:
             return None
@@ -226,7 +226,7 @@ class HostText:
     def __init__(self, compute: Compute) -> None:
         names = "text.inner.weight", "text.inner.bias", "text.out.weight", "text.out.bias"
         self._entries = compute.entries
-        self._rows = quantised.text_rows(compute.bits, TextParts(*map(compute.language, names)))
+        self._rows = networks.text_rows(compute.bits, TextParts(*map(compute.language, names)))
 
     def rows(self, ids: np.ndarray, place: Place) -> np.ndarray:
         """[N] -> [N, H]; a row has the same bits in every text."""
@@ -272,7 +272,7 @@ class CompiledNetworks:
         """Whether the matrices are in 8 bits."""
         return self._compute.eight
 
-    def _stack(self, name: str, shape: StackShape) -> language.NativeStack | quantised.QuantisedStack:
+    def _stack(self, name: str, shape: StackShape) -> networks.NativeStack | quantised.QuantisedStack:
         of, names = self._compute.language, [field.name for field in fields(LayerWeights)]
         blocks = (
             LayerWeights(**{part: of(f"{name}.stack.layers.{index}.{part}") for part in names})
@@ -281,7 +281,7 @@ class CompiledNetworks:
         norm = of(f"{name}.stack.norm")
         if self.eight:
             return quantised.QuantisedStack(self._compute.bits, list(blocks), norm, shape.kv_heads, shape.eps)
-        return language.NativeStack(self._compute.native, blocks, norm, shape.kv_heads, shape.eps)
+        return networks.NativeStack(self._compute.native, blocks, norm, shape.kv_heads, shape.eps)
 
     def _tables(self) -> list[np.ndarray]:
         """The predictor's input rows after codes of groups 0..G-2."""
@@ -311,7 +311,7 @@ class CompiledNetworks:
         if self.eight:
             made = quantised.fuse_frame(self._compute.bits, parts)
         else:
-            made = language.fuse_frame(self._compute.native, parts)
+            made = networks.fuse_frame(self._compute.native, parts)
         return lambda slots: made(slots, cache.taken())
 
     def decoder(self, slots: int, longest: int) -> HostDecoder:
@@ -336,7 +336,7 @@ class HostDecoder:
             layout = CodecLayout.of(shape, compute.decoder, host_product, host_array)
         state = {"history": self._history, "frames": self._frames, "keys": keys, "values": values}
         parts = decoder_parts(layout, shape, tracks, np.ascontiguousarray, codec.size_bytes, **state)
-        self._decode = NativeDecoder(compute.native, parts, compute.eight)
+        self._decode = networks.NativeDecoder(compute.native, parts, compute.eight)
         self.beside = self._decode.threads == 1
 
     def prepare(self, sizes: Any) -> None:

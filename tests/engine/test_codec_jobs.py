@@ -75,8 +75,8 @@ def test_a_decoder_with_threads_of_its_own_runs_between_the_frames(
     context = replace(context, model=replace(context.model, ops=ops), device=CPUDevice(1, cores=2))
     decoded = list[str]()
     for small in (1000, 64 << 20):
-        monkeypatch.setattr("omnitts_cli.kernels.cpu.decoder.SMALL", small)
-        monkeypatch.setattr("omnitts_cli.kernels.cpu.decoder.threads", lambda: 2)
+        monkeypatch.setattr("omnitts_cli.kernels.cpu.networks.SMALL", small)
+        monkeypatch.setattr("omnitts_cli.kernels.cpu.networks.threads", lambda: 2)
         jobs = CodecJobs(context, context.device.stream())
         jobs.clear(range(6))
         jobs.launch([record(0, 5)])

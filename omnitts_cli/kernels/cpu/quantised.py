@@ -15,9 +15,19 @@ from typing import Any
 import numpy as np
 
 from omnitts_cli.kernels.cpu import library
-from omnitts_cli.kernels.cpu.language import CompiledFrame, cache_of, head_norms, run
-from omnitts_cli.kernels.cpu.library import QuantisedLibrary, address, check, single, threads
-from omnitts_cli.kernels.ops import EIGHT, EightBits, FrameParts, LayerWeights, TextParts, type_name
+from omnitts_cli.kernels.cpu.networks import (
+    CompiledFrame,
+    QuantisedLayer,
+    Stack,
+    address,
+    cache_of,
+    check,
+    head_norms,
+    run,
+    single,
+    threads,
+)
+from omnitts_cli.kernels.ops import EIGHT, EightBits, FrameParts, LayerWeights, type_name
 
 HEADER, BLOCK, GROUP = 64, 64, 32  # bytes; outputs of a block; inputs of a group
 GROUP_BYTES = BLOCK * (2 + GROUP)
@@ -38,7 +48,7 @@ def size_bytes(outputs: int, inputs: int, paired: bool = False) -> int:
     return HEADER + blocks * -(-inputs // GROUP) * GROUP_BYTES
 
 
-def make(native: QuantisedLibrary, weight: Any, out: Any, paired: bool = False) -> None:
+def make(native: library.QuantisedLibrary, weight: Any, out: Any, paired: bool = False) -> None:
     """weight [outputs, inputs] -> its bytes, or a ValueError. `paired`: blocks of its halves in turn (gate and up)."""
     weight, out = single(weight), np.asarray(out)
     assert out.size == size_bytes(weight.shape[0], weight.shape[1], paired), "a matrix of another size"
@@ -62,7 +72,7 @@ class QuantisedStack:
 
     def __init__(
         self,
-        native: QuantisedLibrary,
+        native: library.QuantisedLibrary,
         blocks: Sequence[LayerWeights],
         norm: Any,
         kv_heads: int,
@@ -73,15 +83,15 @@ class QuantisedStack:
         heads = shape(blocks[0].out)[1] // depth
         self._kept = [_layer(block, heads, kv_heads) for block in blocks]
         matrices = [(block.qkv, block.out, block.gate_up, block.down) for block in blocks]
-        layers = (library.QuantisedLayer * len(blocks))(
+        layers = (QuantisedLayer * len(blocks))(
             *(
-                library.QuantisedLayer(*map(address, norms), *(address(one, BYTES) for one in four))
+                QuantisedLayer(*map(address, norms), *(address(one, BYTES) for one in four))
                 for norms, four in zip(self._kept, matrices, strict=True)
             )
         )
         norm = single(norm)
         self._others = norm, layers, matrices
-        self.struct = library.Stack(
+        self.struct = Stack(
             norm.shape[0], inner, heads, kv_heads, depth, len(blocks), eps, address(norm), ctypes.addressof(layers)
         )
 
@@ -95,13 +105,13 @@ def _layer(block: LayerWeights, heads: int, kv_heads: int) -> tuple[np.ndarray, 
 
 
 def fuse_stack(
-    native: QuantisedLibrary, blocks: Sequence[LayerWeights], norm: Any, kv_heads: int, eps: float
+    native: library.QuantisedLibrary, blocks: Sequence[LayerWeights], norm: Any, kv_heads: int, eps: float
 ) -> QuantisedStack:
     """The stack as one operation."""
     return QuantisedStack(native, blocks, norm, kv_heads, eps)
 
 
-def fuse_frame(native: QuantisedLibrary, parts: FrameParts) -> Callable[[Any], None]:
+def fuse_frame(native: library.QuantisedLibrary, parts: FrameParts) -> Callable[[Any], None]:
     """A frame of slots [B] as one call."""
     cache = cache_of(parts.cache.cos, parts.cache.sin, parts.cache.keys, parts.cache.values, HALF)
     project = None if parts.project is None else parts.project[0]
@@ -110,7 +120,7 @@ def fuse_frame(native: QuantisedLibrary, parts: FrameParts) -> Callable[[Any], N
     return CompiledFrame(native.frame, parts, cache, matrices, (), threads())
 
 
-def multiply(native: QuantisedLibrary, x: Any, matrix: Any) -> Any:
+def multiply(native: library.QuantisedLibrary, x: Any, matrix: Any) -> Any:
     """x [..., inputs] and a matrix in 8 bits -> [..., outputs]."""
     rows, (outputs, inputs) = single(x), shape(matrix)
     assert rows.shape[-1] == inputs, "a matrix for rows of another width"
@@ -119,31 +129,12 @@ def multiply(native: QuantisedLibrary, x: Any, matrix: Any) -> Any:
     return y
 
 
-def fuse_text(native: QuantisedLibrary, head: Any, parts: TextParts) -> Callable[[Any], Any]:
-    """`text_rows`. `head`: the talker's, which says the format of a model."""
-    return text_rows(native, parts)
-
-
-def text_rows(native: QuantisedLibrary, parts: TextParts) -> Callable[[Any], Any]:
-    """The MLP of text rows [N, width] -> [N, outputs]. A row has the same bits alone and among others."""
-    (middle, width), outputs = parts.inner.shape, parts.out.shape[0]
-    weights = [single(weight) for weight in parts]
-    struct = library.Text(*map(address, weights), width, middle, outputs)
-
-    def rows(x: Any, kept: Sequence[np.ndarray] = weights) -> Any:
-        given, made = single(x), np.empty((x.shape[0], outputs), np.float32)
-        check(native.text(ctypes.byref(struct), address(given), len(given), address(made), threads()))
-        return made
-
-    return rows
-
-
-def sum_of(native: QuantisedLibrary, data: Any) -> str:
+def sum_of(native: library.QuantisedLibrary, data: Any) -> str:
     """A sum over bytes, whose number is a multiple of 64; as hexadecimal digits."""
     data = np.asarray(data)
     return f"{native.sum(address(data, BYTES), data.size):016x}"
 
 
-def table(native: QuantisedLibrary) -> EightBits:
+def table(native: library.QuantisedLibrary) -> EightBits:
     together = TOGETHER.get(native.variant, (1, 4))
     return EightBits(size_bytes, partial(make, native), partial(sum_of, native), together)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from omnitts_cli.kernels import plain
-from omnitts_cli.kernels.cpu import language, quantised
+from omnitts_cli.kernels.cpu import networks, quantised
 from omnitts_cli.kernels.cpu.library import Library, QuantisedLibrary
 from omnitts_cli.kernels.ops import Normed
 
@@ -26,4 +26,4 @@ def norm_linear(native: QuantisedLibrary, x: Normed, weight: Tensor) -> Tensor:
 
 def choose(native: Library, *given: Any) -> Tensor:
     """One code per row: [B] int64."""
-    return torch.from_numpy(language.choose(native, *given))
+    return torch.from_numpy(networks.choose(native, *given))

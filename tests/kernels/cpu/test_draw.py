@@ -10,7 +10,7 @@ from frame_table import SETTINGS
 from torch import Tensor
 
 from omnitts_cli.kernels import plain
-from omnitts_cli.kernels.cpu import draw, language, library
+from omnitts_cli.kernels.cpu import draw, library, networks
 
 Choose = Callable[..., Tensor]
 
@@ -22,7 +22,7 @@ def choose(request: pytest.FixtureRequest) -> Choose:
     if request.param not in library.usable():
         pytest.skip("not compiled, or not of this processor")
     native = library.load(request.param)
-    return lambda *given: torch.from_numpy(language.choose(native, *given))
+    return lambda *given: torch.from_numpy(networks.choose(native, *given))
 
 
 @pytest.mark.parametrize("size", [24, 300, 2048])

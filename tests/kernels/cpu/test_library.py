@@ -10,30 +10,30 @@ import tables
 import torch
 
 from omnitts_cli.devices.cpu import CPUDevice
-from omnitts_cli.kernels.cpu import build, library
+from omnitts_cli.kernels.cpu import build, library, networks
 
 
 def test_a_weight_in_panels() -> None:
     weight = torch.arange(20 * 3.0).view(20, 3)
-    made = library.panels(weight)
+    made = networks.panels(weight)
     assert made.shape == (2, 3, 16) and made[1, 2, 3] == weight[19, 2] and not made[1, :, 4:].any()
 
 
 def test_parts_in_panels_of_their_own() -> None:
     weight, norm = np.arange(40 * 3, dtype=np.float32).reshape(40, 3), np.array([2, 3, 0.1], np.float32)
-    halves = [library.panels(half * norm) for half in np.split(weight, 2)]
-    assert np.array_equal(library.panels(weight, norm, parts=2), np.concatenate(halves))
+    halves = [networks.panels(half * norm) for half in np.split(weight, 2)]
+    assert np.array_equal(networks.panels(weight, norm, parts=2), np.concatenate(halves))
 
 
 def test_a_strange_tensor_has_no_address() -> None:
     for tensor in (torch.ones(2, 3).T, torch.ones(2).bfloat16(), torch.ones(2, device="meta")):
         with pytest.raises(AssertionError):
-            library.address(tensor)
+            networks.address(tensor)
 
 
 def test_no_memory_is_an_error_that_the_engine_knows() -> None:
     with pytest.raises(MemoryError) as caught:
-        library.check(1)
+        networks.check(1)
     assert CPUDevice(1).is_out_of_memory(caught.value)
 
 

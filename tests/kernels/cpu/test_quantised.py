@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from omnitts_cli.kernels import plain
-from omnitts_cli.kernels.cpu import build, library, quantised
+from omnitts_cli.kernels.cpu import build, library, networks, quantised
 from omnitts_cli.kernels.ops import TextParts
 from omnitts_cli.models.layers import Stack
 from omnitts_cli.models.shapes import StackShape
@@ -140,7 +140,7 @@ def test_rows_of_the_text(threads: None) -> None:
     exact = exact @ parts.out.double().T + parts.out_bias
     for count, variant in enumerate(library.quantised_usable(), 1):
         torch.set_num_threads(count)
-        run = quantised.fuse_text(library.load_quantised(variant), head, parts)
+        run = networks.fuse_text(library.load_quantised(variant), head, parts)
         assert run is not None
         found.append(run(rows))
         assert np.array_equal(found[-1], np.concatenate([run(row[None]) for row in rows]))

@@ -1,6 +1,6 @@
 // The codec's decoder: one call decodes the next codes of several streams to sound.
 //
-// decoder.py in the parent folder fills the structures below; codec.py there has the same layers in Python. Weights
+// networks.py in the parent folder fills the structures below; codec.py there has the same layers in Python. Weights
 // have the layout of FusedSlotDecoder in models/slot_decoder.py. All threads of a call run the same code: they take
 // pieces of each layer and meet at its end. A piece of a layer whose weights fit in a cache is some columns; of a larger
 // one, some outputs, so that weights are read once. With one thread, layers near the sample rate take one stream and one

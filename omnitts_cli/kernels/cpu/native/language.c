@@ -1,6 +1,6 @@
 // The language side in float32: a stack of decoder layers, sampling of codes, and a whole frame for many slots.
 //
-// quantised.c is the same with weights in 8 bits. language.py in the parent folder fills the structures below; stack.py,
+// quantised.c is the same with weights in 8 bits. networks.py in the parent folder fills the structures below; stack.py,
 // draw.py and frame.py there are the same operations in Python. Nothing here keeps state: buffers belong to the caller or
 // are freed at the end of the call.
 #include "panels.h"

@@ -16,7 +16,7 @@ from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.families.toy import toy
 from omnitts_cli.kernels import plain_codec
 from omnitts_cli.kernels.cpu import library
-from omnitts_cli.kernels.cpu.decoder import halved
+from omnitts_cli.kernels.cpu.networks import halved
 from omnitts_cli.kernels.ops import CodecOps, Product
 from omnitts_cli.models.codec_decoder import CodecDecoder
 from omnitts_cli.models.shapes import DecoderShape, TransformerShape
@@ -72,8 +72,8 @@ def threads() -> Any:
 
 @pytest.fixture
 def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("omnitts_cli.kernels.cpu.decoder.SMALL", 1000)
-    monkeypatch.setattr("omnitts_cli.kernels.cpu.decoder.LARGE", 0)
+    monkeypatch.setattr("omnitts_cli.kernels.cpu.networks.SMALL", 1000)
+    monkeypatch.setattr("omnitts_cli.kernels.cpu.networks.LARGE", 0)
 
 
 def codes_of(decoder: CodecDecoder, rows: int, frames: int) -> Tensor:
@@ -98,8 +98,8 @@ def test_a_small_decoder_runs_beside_the_frames(monkeypatch: pytest.MonkeyPatch)
     small = slot_decoder(codec, 2, 4, native.codec)
     assert small.in_c and small.beside
     assert not slot_decoder(codec, 2, 4, tables.PYTHON.codec).in_c and not slot_decoder(codec, 2, 4, None).in_c
-    monkeypatch.setattr("omnitts_cli.kernels.cpu.decoder.SMALL", 1000)
-    monkeypatch.setattr("omnitts_cli.kernels.cpu.decoder.threads", lambda: 2)
+    monkeypatch.setattr("omnitts_cli.kernels.cpu.networks.SMALL", 1000)
+    monkeypatch.setattr("omnitts_cli.kernels.cpu.networks.threads", lambda: 2)
     large = slot_decoder(codec, 2, 4, native.codec)
     assert large.in_c and not large.beside
 
@@ -131,10 +131,10 @@ def test_how_work_is_shared_does_not_change_bits(ops: CodecOps, monkeypatch: pyt
     decoder = made(small_shape())
     codes = codes_of(decoder, 2, 9)
     truth = spoken(decoder, ops, codes, [9])
-    monkeypatch.setattr("omnitts_cli.kernels.cpu.decoder.SMALL", 1000)
-    monkeypatch.setattr("omnitts_cli.kernels.cpu.decoder.threads", lambda: 3)
+    monkeypatch.setattr("omnitts_cli.kernels.cpu.networks.SMALL", 1000)
+    monkeypatch.setattr("omnitts_cli.kernels.cpu.networks.threads", lambda: 3)
     for large in (0, 4000, 1 << 20):
-        monkeypatch.setattr("omnitts_cli.kernels.cpu.decoder.LARGE", large)
+        monkeypatch.setattr("omnitts_cli.kernels.cpu.networks.LARGE", large)
         assert torch.equal(spoken(decoder, ops, codes, [4, 5]), truth)
 
 

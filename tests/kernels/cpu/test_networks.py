@@ -10,7 +10,7 @@ import pytest
 import tables
 import torch
 
-from omnitts_cli.kernels.cpu import language, library
+from omnitts_cli.kernels.cpu import library, networks
 from omnitts_cli.models.layers import Stack
 from omnitts_cli.models.shapes import StackShape
 
@@ -37,7 +37,7 @@ def stack_of(shape: StackShape, native: library.Library) -> Stack:
         if weight.dim() == 2:
             weight.sub_(1).mul_(3.4 / weight.shape[1] ** 0.5)
     stack.fuse()
-    assert isinstance(stack.fused, language.NativeStack)
+    assert isinstance(stack.fused, networks.NativeStack)
     return stack
 
 

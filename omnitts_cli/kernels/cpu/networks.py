@@ -1,0 +1,562 @@
+"""The networks in C, for arrays of NumPy or tensors on a CPU: a decoder stack, a whole frame of many slots, rows of the
+text, and the codec's decoder, each as one call. Results are arrays of NumPy. Does not import torch.
+
+Structures have the fields of their namesakes in `native/*.c`, in the same order. The weights of a large codec are read
+from memory for every chunk, so with `halves` its large matrices are stored in float16, and its layers are dealt to
+threads. Sums are float32 in any case. Weights in 8 bits are in quantised.py.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from omnitts_cli.kernels.cpu import library
+from omnitts_cli.kernels.ops import DecoderParts, FrameParts, LayerWeights, Product, TextParts, type_name
+
+SMALL, N, P = library.SMALL, library.N, library.P
+PANEL = 16
+MOST_THREADS = 64
+REAL, WHOLE, FLAG = np.float32, np.int64, np.bool_
+ACTIVATIONS = ("", "snake", "gelu", "swiglu")
+LARGE = 128 << 10
+"""Products of more weights than this are dealt to threads by outputs; those of fewer by columns."""
+TOGETHER = 16  # panels that are compared at once
+ROUNDING = 2**-11
+"""The most that storing a matrix in float16 may change it, relative to its root mean square. Beyond float16's range,
+and far below it, matrices stay in float32."""
+
+
+# ---- structures
+
+
+class Layer(ctypes.Structure):
+    _fields_ = [(name, P) for name in ("qkv", "qk_norm", "out", "gate_up", "down")]
+
+
+class QuantisedLayer(ctypes.Structure):
+    _fields_ = [(name, P) for name in ("input_norm", "qk_norm", "mlp_norm", "qkv", "out", "gate_up", "down")]
+
+
+class Stack(ctypes.Structure):
+    _fields_ = [
+        *((name, N) for name in ("hidden", "inner", "heads", "kv_heads", "depth", "layers")),
+        ("eps", ctypes.c_float),
+        ("norm", P),
+        ("layer", P),
+    ]
+
+
+class Text(ctypes.Structure):
+    _fields_ = [
+        *((name, P) for name in ("inner", "inner_bias", "out", "out_bias")),
+        *((name, N) for name in ("width", "middle", "outputs")),
+    ]
+
+
+class Cache(ctypes.Structure):
+    _fields_ = [(name, P) for name in ("keys", "values", "cos", "sin")] + [("slots", N), ("capacity", N)]
+
+
+class Prompts(ctypes.Structure):
+    _fields_ = [*((name, P) for name in ("rows", "slots", "positions")), ("count", N)]
+
+
+class Frame(ctypes.Structure):
+    _fields_ = [
+        ("talker", P),
+        ("predictor", P),
+        ("cache", Cache),
+        *((name, P) for name in ("rope_cos", "rope_sin", "head", "heads", "project", "project_bias", "inputs")),
+        *((name, P) for name in ("first", "rest")),
+        *((name, N) for name in ("vocabulary", "audio", "end", "groups", "codes", "least_frames", "stall")),
+        *((name, N) for name in ("text_rows", "frames")),
+        *((name, P) for name in ("row", "text", "pad")),
+        *((name, P) for name in ("position", "made", "stop", "limit", "made_codes", "reference", "last", "repeats")),
+        *((name, P) for name in ("written", "live", "closed", "seen")),
+        *((name, P) for name in ("seed", "top_k", "predictor_top_k")),
+        *((name, P) for name in ("temperature", "top_p", "penalty", "predictor_temperature", "predictor_top_p")),
+        ("ignore_end", P),
+    ]
+
+
+class OfProduct(ctypes.Structure):
+    _fields_ = [
+        *((name, P) for name in ("weight", "bias", "scale", "inverse")),
+        *((name, N) for name in ("outputs", "inputs", "taps", "dilation", "activation", "half")),
+        ("eps", ctypes.c_float),
+    ]
+
+
+class DecoderLayer(ctypes.Structure):
+    _fields_ = [(name, OfProduct) for name in ("qkv", "out", "gate_up", "down")]
+
+
+class Stretch(ctypes.Structure):
+    _fields_ = [
+        *((name, OfProduct) for name in ("rise", "up", "down")),
+        ("weight", P),
+        ("bias", P),
+        ("taps", N),
+        ("eps", ctypes.c_float),
+    ]
+
+
+class Unit(ctypes.Structure):
+    _fields_ = [("conv", OfProduct), ("point", OfProduct)]
+
+
+class Rise(ctypes.Structure):
+    _fields_ = [("rise", OfProduct), ("unit", P), ("units", N)]
+
+
+class Track(ctypes.Structure):
+    _fields_ = [(name, N) for name in ("past", "rate", "channels")]
+
+
+class Decoder(ctypes.Structure):
+    _fields_ = [
+        *((name, OfProduct) for name in ("opening", "leaving", "widen")),
+        *((name, P) for name in ("layer", "stretch", "rise", "track", "books", "closing", "closing_bias", "rates")),
+        *((name, N) for name in ("layers", "stretches", "rises", "tracks", "groups", "codes", "book", "closing_taps")),
+        *((name, N) for name in ("heads", "depth", "window", "ring", "slots", "kept", "samples", "large")),
+        *((name, P) for name in ("history", "keys", "values", "frames")),
+    ]
+
+
+# ---- arrays
+
+_chosen: dict[str, int | None] = {"threads": None}
+
+
+def use_threads(count: int | None) -> None:
+    """Sets `threads`; None: as many as torch uses."""
+    _chosen["threads"] = count
+
+
+def threads() -> int:
+    """Of a call."""
+    count = _chosen["threads"]
+    if count is None:
+        count = sys.modules["torch"].get_num_threads() if "torch" in sys.modules else 1
+    return min(count, MOST_THREADS)
+
+
+def check(status: int) -> None:
+    if status:
+        raise MemoryError("the CPU library ran out of memory")
+
+
+def single(array: Any) -> np.ndarray:
+    """The numbers in float32, contiguous."""
+    return np.ascontiguousarray(array if isinstance(array, np.ndarray) else array.float(), np.float32)
+
+
+def panels(weight: Any, norm: Any = None, parts: int = 1) -> np.ndarray:
+    """[outputs, inputs] -> [outputs / PANEL, inputs, PANEL]. Each of so many equal parts begins a panel, and its last
+    panel is padded with zeros. `norm` [inputs] is multiplied in.
+    """
+    given = np.asarray(weight)
+    outputs, inputs = given.shape[0] // parts, given.shape[1]
+    by = np.float32(1) if norm is None else np.asarray(norm)[:, None]
+    made = np.empty((parts, -(-outputs // PANEL), inputs, PANEL), np.float32)
+    whole = outputs // PANEL
+    for part, target in zip(given.reshape(parts, outputs, inputs), made, strict=True):
+        np.multiply(part[: whole * PANEL].reshape(whole, PANEL, inputs).swapaxes(1, 2), by, out=target[:whole])
+        for last in target[whole:]:
+            rest = part[whole * PANEL :].T
+            last[:, : rest.shape[1]], last[:, rest.shape[1] :] = rest * by, 0
+    return made.reshape(-1, inputs, PANEL)
+
+
+def address(array: Any, kind: Any = np.float32) -> int:
+    """The address of an array's data. The caller keeps the array alive while C uses the address."""
+    if not isinstance(array, np.ndarray):
+        assert array.device.type == "cpu" and type_name(array.dtype) == np.dtype(kind).name
+        array = np.asarray(array)
+    assert array.dtype == kind and array.flags.c_contiguous
+    found: int = array.__array_interface__["data"][0]
+    return found
+
+
+# ---- between text and codes
+
+
+class NativeStack:
+    """A stack of layers with its weights in panels; the same call as `stack.FusedStack`."""
+
+    variant = "language.c"
+    most_rows = sys.maxsize
+    numbers = None
+
+    def __init__(
+        self, native: library.Library, blocks: Iterable[LayerWeights], norm: Any, kv_heads: int, eps: float
+    ) -> None:
+        self._native = native
+        self._kept = list[Any]()
+        for block in blocks:  # may be read from a file one by one
+            self._kept.append(_layer(block, kv_heads))
+            depth, (hidden, inner) = block.q_norm.shape[0], block.down.shape
+            heads = block.out.shape[1] // depth
+        layers = (Layer * len(self._kept))(*(Layer(*map(address, kept)) for kept in self._kept))
+        norm = single(norm)
+        self._kept.append((norm, layers))
+        self.struct = Stack(
+            hidden, inner, heads, kv_heads, depth, len(layers), eps, address(norm), ctypes.addressof(layers)
+        )
+
+    def __call__(self, rows: Any, positions: Any, slots: Any, cos: Any, sin: Any, keys: Any, values: Any) -> Any:
+        return run(self._native.stack, self.struct, rows, positions, slots, cache_of(cos, sin, keys, values))
+
+
+def run(
+    call: Callable[..., int],
+    struct: Stack,
+    rows: Any,
+    positions: Any,
+    slots: Any,
+    cache: Cache,
+    *more: int,
+) -> Any:
+    """The call of a stack on rows [B, P, H]."""
+    given, at = np.ascontiguousarray(np.asarray(rows)), np.ascontiguousarray(np.asarray(positions))
+    each = np.ascontiguousarray(np.broadcast_to(np.asarray(slots)[:, None], at.shape))  # [B, P]
+    out = np.empty_like(given)
+    where = address(given), at.size, address(each, WHOLE), address(at, WHOLE), address(out)
+    check(call(ctypes.byref(struct), ctypes.byref(cache), *where, *more))
+    return out
+
+
+def cache_of(cos: Any, sin: Any, keys: Any, values: Any, kind: Any = REAL) -> Cache:
+    """keys and values [layers, slots, kv, capacity, D] of type `kind`."""
+    held = address(keys, kind), address(values, kind), address(cos), address(sin)
+    return Cache(*held, keys.shape[1], keys.shape[3])
+
+
+def _layer(block: LayerWeights, kv_heads: int) -> tuple[np.ndarray, ...]:
+    heads = block.out.shape[1] // block.q_norm.shape[0]
+    return (
+        panels(block.qkv, block.input_norm),
+        head_norms(block, heads, kv_heads),
+        panels(block.out),
+        panels(block.gate_up, block.mlp_norm, 2),
+        panels(block.down),
+    )
+
+
+def head_norms(block: LayerWeights, heads: int, kv_heads: int) -> np.ndarray:
+    """[heads + kv heads, D]"""
+    q_norm, k_norm = np.asarray(block.q_norm), np.asarray(block.k_norm)
+    return single(np.concatenate([np.tile(q_norm, (heads, 1)), np.tile(k_norm, (kv_heads, 1))]))
+
+
+def fuse_stack(
+    native: library.Library, blocks: Sequence[LayerWeights], norm: Any, kv_heads: int, eps: float
+) -> NativeStack:
+    """The stack as one operation."""
+    return NativeStack(native, blocks, norm, kv_heads, eps)
+
+
+def fuse_frame(native: library.Library, parts: FrameParts) -> Callable[[Any], None]:
+    """A frame of slots [B] as one call."""
+    project = None if parts.project is None else panels(parts.project[0])
+    head, heads = panels(parts.head), [panels(head) for head in parts.heads]
+    cache = cache_of(parts.cache.cos, parts.cache.sin, parts.cache.keys, parts.cache.values)
+    matrices = address(head), [address(one) for one in heads], project if project is None else address(project)
+    return CompiledFrame(native.frame, parts, cache, matrices, (head, heads, project))
+
+
+PromptRows = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Rows of prompts [N, H], their slots [N] and positions [N]; those of a slot in the order of their positions."""
+Matrices = tuple[int, list[int], int | None]
+"""Addresses of the talker's head, of the predictor's heads, and of the projection between them, if there is one."""
+
+
+class CompiledFrame:
+    """Keeps all tensors to which the C structure points."""
+
+    def __init__(
+        self,
+        call: Callable[..., int],
+        parts: FrameParts,
+        cache: Cache,
+        matrices: Matrices,
+        kept: tuple[Any, ...],
+        *more: int,  # arguments of the call
+    ) -> None:
+        head, heads, project = matrices
+        pointers = (ctypes.c_void_p * len(heads))(*heads), (ctypes.c_void_p * len(heads))(*map(address, parts.inputs))
+        self._call, self._more, self._kept = call, more, (parts, kept, pointers)
+        codes = parts.inputs[0].shape[0]
+        self._struct = Frame(
+            talker=ctypes.addressof(parts.talker.struct),  # type: ignore[attr-defined]
+            predictor=ctypes.addressof(parts.predictor.struct),  # type: ignore[attr-defined]
+            cache=cache,
+            rope_cos=address(parts.turns[0]),
+            rope_sin=address(parts.turns[1]),
+            head=head,
+            heads=ctypes.addressof(pointers[0]),
+            project=project,
+            project_bias=None if parts.project is None else address(parts.project[1]),
+            inputs=ctypes.addressof(pointers[1]),
+            first=address(parts.first),
+            rest=address(parts.rest),
+            vocabulary=parts.first.shape[0],
+            end=parts.end,
+            groups=len(heads) + 1,
+            codes=codes,
+            least_frames=parts.least_frames,
+            stall=parts.stall,
+            **_columns(parts),
+        )
+
+    def __call__(self, slots: Any, prompts: PromptRows | None = None) -> None:
+        """Before, the keys and values of `prompts` are written."""
+        given = Prompts()
+        if prompts is not None:
+            rows, at, where = map(np.ascontiguousarray, prompts)
+            given = Prompts(address(rows), address(at, WHOLE), address(where, WHOLE), len(rows))
+        called = address(slots, WHOLE), slots.shape[0], ctypes.byref(given)
+        check(self._call(ctypes.byref(self._struct), *called, *self._more))
+
+
+def _columns(parts: FrameParts) -> dict[str, int]:
+    """The fields that belong to the slots."""
+    table, controls = parts.table, parts.controls
+    made, stop = table.report
+    kinds = {
+        REAL: (
+            (table, ("row", "text", "pad")),
+            (controls, ("temperature", "top_p", "penalty", "predictor_temperature", "predictor_top_p")),
+        ),
+        WHOLE: (
+            (table, ("position", "limit", "reference", "last", "repeats", "written")),
+            (controls, ("seed", "top_k", "predictor_top_k")),
+        ),
+        FLAG: ((table, ("live", "closed", "seen")), (controls, ("ignore_end",))),
+    }
+    fields = {
+        name: address(getattr(owner, name), kind)
+        for kind, owners in kinds.items()
+        for owner, names in owners
+        for name in names
+    }
+    return fields | {
+        "audio": table.seen.shape[1],
+        "text_rows": table.text.shape[1],
+        "frames": table.codes.shape[1],
+        "made": address(made, WHOLE),
+        "stop": address(stop, WHOLE),
+        "made_codes": address(table.codes, WHOLE),
+    }
+
+
+def choose(
+    native: library.Library,
+    logits: Any,
+    seeds: Any,
+    frames: Any,
+    group: int,
+    temperature: Any,
+    top_k: Any,
+    top_p: Any,
+) -> Any:
+    """One code per row of logits [B, V]: [B] int64."""
+    scores, codes = single(logits), np.empty(seeds.shape, WHOLE)
+    check(
+        native.choose(
+            address(scores),
+            *scores.shape,
+            group,
+            address(seeds, WHOLE),
+            address(frames, WHOLE),
+            address(temperature),
+            address(top_k, WHOLE),
+            address(top_p),
+            address(codes, WHOLE),
+        )
+    )
+    return codes
+
+
+def fuse_text(native: library.QuantisedLibrary, head: Any, parts: TextParts) -> Callable[[Any], Any]:
+    """`text_rows`. `head`: the talker's, which says the format of a model."""
+    return text_rows(native, parts)
+
+
+def text_rows(native: library.QuantisedLibrary, parts: TextParts) -> Callable[[Any], Any]:
+    """The MLP of text rows [N, width] -> [N, outputs]. A row has the same bits alone and among others."""
+    (middle, width), outputs = parts.inner.shape, parts.out.shape[0]
+    weights = [single(weight) for weight in parts]
+    struct = Text(*map(address, weights), width, middle, outputs)
+
+    def rows(x: Any, kept: Sequence[np.ndarray] = weights) -> Any:
+        given, made = single(x), np.empty((x.shape[0], outputs), np.float32)
+        check(native.text(ctypes.byref(struct), address(given), len(given), address(made), threads()))
+        return made
+
+    return rows
+
+
+# ---- from codes to sound
+
+
+def fuse_decoder(native: library.Library, parts: DecoderParts, halves: bool) -> NativeDecoder:
+    """A decoder as one call."""
+    return NativeDecoder(native, parts, halves)
+
+
+def halved(panels: np.ndarray) -> np.ndarray | None:
+    """The same in float16, or None if that is not nearly the same."""
+    with np.errstate(over="ignore"):
+        made = panels.astype(np.float16)
+    apart = whole = 0.0
+    for first in range(0, len(panels), TOGETHER):  # not to need a third copy
+        full = panels[first : first + TOGETHER].ravel()
+        rest = made[first : first + TOGETHER].ravel() - full
+        apart, whole = apart + float(rest @ rest), whole + float(full @ full)
+    return made if apart**0.5 <= ROUNDING * whole**0.5 else None
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A product as native/codec.c reads it."""
+
+    weight: np.ndarray  # [panels, taps * inputs, PANEL] float32 or float16
+    vectors: np.ndarray  # the bias if there is one, then scale and inverse of a snake: [0 to 3, padded outputs] float32
+    size: tuple[int, int]  # outputs, taps * inputs
+    taps: int = 1
+    dilation: int = 1
+    eps: float | None = None
+    activation: str = ""
+
+
+def packed_shapes(size: tuple[int, int], biased: bool, activation: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Of `weight` and `vectors`."""
+    (outputs, inputs), parts = size, _parts(activation)
+    rows = biased + 2 * (activation == "snake")
+    return (parts * -(-outputs // parts // PANEL), inputs, PANEL), (rows, -(-outputs // PANEL) * PANEL)
+
+
+def _parts(activation: str) -> int:
+    return 2 if activation == "swiglu" else 1
+
+
+def halves_fit(size_bytes: int) -> bool:
+    """Whether a decoder with so many bytes of weights in float32 is large enough to store matrices in float16."""
+    return size_bytes > SMALL
+
+
+def pack(product: Product, halves: bool) -> Packed:
+    """`halves`: large matrices in float16."""
+    weight = np.asarray(product.weight)
+    made = panels(weight, parts=_parts(product.activation))
+    short = halved(made) if halves and made.size > LARGE else None
+    given = [one for one in (product.bias, product.scale, product.inverse) if one is not None]
+    padded = [np.pad(single(one), (0, -len(weight) % PANEL)) for one in given]
+    vectors = np.stack(padded) if padded else np.empty((0, 0), np.float32)
+    more = product.taps, product.dilation, product.eps, product.activation
+    return Packed(made if short is None else short, vectors, (len(weight), weight.shape[1]), *more)
+
+
+class NativeDecoder:
+    """Codes [B, T, G] of slots [B] -> sound [B, samples]. Keeps all tensors to which its C structure points."""
+
+    def __init__(self, native: library.Library, parts: DecoderParts, halves: bool) -> None:
+        self._decode, self._samples, self._kept = native.decode, parts.samples, list[Any]()
+        large = halves_fit(parts.size_bytes)
+        self.threads = threads() if large else 1
+        self._halves = large and halves
+        opening = self._product(parts.opening)
+        tracks = [Track(part.past, part.rate, part.channels) for part in parts.tracks.parts]
+        _, slots, heads, ring, depth = parts.keys.shape
+        self._struct = Decoder(
+            opening=opening,
+            leaving=self._product(parts.leaving),
+            widen=self._product(parts.widen),
+            layer=self._array([self._layer(layer) for layer in parts.layers]),
+            stretch=self._array([self._stretch(stretch) for stretch in parts.stretches]),
+            rise=self._array([self._rise(rise) for rise in parts.rises]),
+            track=self._array(tracks),
+            books=self._address(parts.books),
+            closing=self._address(parts.closing),
+            closing_bias=self._address(parts.closing_bias),
+            rates=self._address(parts.rates),
+            layers=len(parts.layers),
+            stretches=len(parts.stretches),
+            rises=len(parts.rises),
+            tracks=len(tracks),
+            groups=parts.books.shape[0],
+            codes=parts.books.shape[1],
+            book=parts.books.shape[2],
+            closing_taps=parts.closing.shape[0],
+            heads=heads,
+            depth=depth,
+            window=parts.window,
+            ring=ring,
+            slots=slots,
+            kept=parts.tracks.kept,
+            samples=parts.samples,
+            large=LARGE,
+            history=self._address(parts.history),
+            keys=self._address(parts.keys),
+            values=self._address(parts.values),
+            frames=self._address(parts.frames, np.int64),
+        )
+
+    def __call__(self, codes: Any, slots: Any) -> Any:
+        given, (rows, frames, _) = np.ascontiguousarray(np.asarray(codes)), codes.shape
+        sound = np.empty((rows, frames * self._samples), np.float32)
+        where = address(given, np.int64), address(slots, np.int64)
+        check(self._decode(ctypes.byref(self._struct), *where, rows, frames, address(sound), self.threads))
+        return sound
+
+    def _address(self, array: Any, kind: Any = np.float32) -> int:
+        self._kept.append(array)
+        return address(array, kind)
+
+    def _array(self, structs: Sequence[Any]) -> int | None:
+        if not structs:
+            return None
+        array = (type(structs[0]) * len(structs))(*structs)
+        self._kept.append(array)
+        return ctypes.addressof(array)
+
+    def _product(self, product: Product | Packed) -> OfProduct:
+        ready = product if isinstance(product, Packed) else pack(product, self._halves)
+        half, biased = ready.weight.dtype == np.float16, len(ready.vectors) % 2
+        names = ("bias", "scale", "inverse") if biased else ("scale", "inverse")
+        return OfProduct(
+            weight=self._address(ready.weight, ready.weight.dtype),
+            outputs=ready.size[0],
+            inputs=ready.size[1] // ready.taps,
+            taps=ready.taps,
+            dilation=ready.dilation,
+            activation=ACTIVATIONS.index(ready.activation),
+            half=half,
+            eps=-1.0 if ready.eps is None else ready.eps,
+            **{name: self._address(vector) for name, vector in zip(names, ready.vectors, strict=False)},
+        )
+
+    def _layer(self, layer: Any) -> DecoderLayer:
+        return DecoderLayer(*map(self._product, (layer.qkv, layer.out, layer.gate_up, layer.down)))
+
+    def _stretch(self, stretch: Any) -> Stretch:
+        return Stretch(
+            rise=self._product(stretch.rise),
+            up=self._product(stretch.up),
+            down=self._product(stretch.down),
+            weight=self._address(stretch.weight),
+            bias=self._address(stretch.bias),
+            taps=stretch.weight.shape[0],
+            eps=stretch.eps,
+        )
+
+    def _rise(self, rise: Any) -> Rise:
+        units = [Unit(*map(self._product, pair)) for pair in rise.units]
+        return Rise(rise=self._product(rise.rise), unit=self._array(units), units=len(units))
