@@ -49,7 +49,7 @@ def clone(
             voice = ready.tts.clone(reference)
             if clip.save_voice:
                 keep(voice, clip, ready.tts)
-            ready.speak(voice, speech.style)
+            ready.speak(voice, speech)
 
 
 def refuse_contradictions(clip: Clip, text: TextIn, voice: str | None, command: str = 'clone "text"') -> None:

@@ -8,95 +8,14 @@ of its own, under the name that it has in its row.
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
-from importlib import import_module
+from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import Any
 
+from omnitts_cli.cli.run import Argument, Command, Option, Rules
 from omnitts_cli.errors import OmniError
 from omnitts_cli.settings.environment import EMBEDDED
-from omnitts_cli.settings.setting import Field, fields_of
 
 PACKAGE = Path(__file__).parent.parent
-
-
-@dataclass(frozen=True)
-class Argument:
-    """A word, or with `many` several, after the name of a command. `default`: what the body gets without it."""
-
-    name: str
-    metavar: str
-    help: str
-    many: bool = False
-    required: bool = True
-    default: str | None = None
-    complete: str = ""  # the function of cli/complete.py that knows what may stand there
-
-
-@dataclass(frozen=True)
-class Option:
-    """An option of one command that no settings file has. Without a metavar it is a switch."""
-
-    name: str
-    flags: str  # a space between spellings
-    help: str
-    metavar: str = ""
-    default: str | None = None
-
-
-@dataclass(frozen=True)
-class Rules:
-    """How a command differs from others in reading its options."""
-
-    typed_only: Collection[str] = ()
-    """These count only when they are typed: a voice in a settings file is for `say`, not against `clone`."""
-    own_only: Collection[str] = ()
-    """These count only when they are typed or in the command's own table of a settings file."""
-    absent: Collection[str] = ()
-    """Options of its groups that it does not have. They keep their defaults."""
-    hidden: Collection[str] = ()
-    """Options that its help does not show."""
-    words: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """Another help and another metavar for an option."""
-    as_typed: bool = False
-    """Its body also gets what was typed, by name, in `typed`."""
-    tolerant: bool = False
-    """It works although a settings file is broken."""
-    negative_values: bool = False
-    """-6 is a value, not an option."""
-
-
-@dataclass(frozen=True)
-class Command:
-    """One row. `name` as it is typed: "say", "voices list". `body`: "module:function", a place in the package.
-
-    A row without a body is the name of those that follow it: "voices".
-    """
-
-    name: str
-    body: str
-    help: str
-    own: tuple[Argument | Option, ...] = ()
-    groups: Mapping[str, str] = field(default_factory=dict)  # "module:class", places in settings/
-    rules: Rules = Rules()
-
-    @property
-    def section(self) -> str:
-        """Its table in settings files."""
-        return self.name.split()[0]
-
-    @property
-    def types(self) -> dict[str, type]:
-        """Its groups of settings. They are imported here: the list of commands needs none of them."""
-        return {name: load(f"settings.{place}") for name, place in self.groups.items()}
-
-    @property
-    def fields(self) -> dict[str, list[Field]]:
-        """Its settings, by group."""
-        absent = self.rules.absent
-        return {name: [one for one in fields_of(group) if one.name not in absent] for name, group in self.types.items()}
-
 
 OPENING = {
     "machine": "table:Machine",
@@ -660,12 +579,6 @@ def rows_of(names: Collection[str], *, run: bool = False) -> list[Command]:
     if run:
         check(rows)
     return rows
-
-
-def load(place: str) -> Any:
-    """What stands at a place of the package, such as "cli.say:say"."""
-    module, _, name = place.partition(":")
-    return getattr(import_module(f"{__package__.partition('.')[0]}.{module}"), name)
 
 
 @functools.cache

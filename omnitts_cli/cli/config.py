@@ -7,9 +7,9 @@ from typing import Any
 
 from omnitts_cli.audio.outlet import make_folder
 from omnitts_cli.audio.target import put
-from omnitts_cli.cli.commands import Command, rows_of
+from omnitts_cli.cli.commands import rows_of
 from omnitts_cli.cli.complete import embedded_voices
-from omnitts_cli.cli.run import warn
+from omnitts_cli.cli.run import Command, warn
 from omnitts_cli.cli.voices import is_here, speakers
 from omnitts_cli.errors import DeviceError, InputError, SettingsError, UsageError
 from omnitts_cli.settings import environment, layers

@@ -16,8 +16,9 @@ from typing import Annotated, Any, Optional
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from omnitts_cli.cli.commands import NAMES, Argument, Option, load, rows_of
-from omnitts_cli.cli.commands import Command as Row
+from omnitts_cli.cli.commands import NAMES, rows_of
+from omnitts_cli.cli.run import Argument, Option, load, run
+from omnitts_cli.cli.run import Command as Row
 from omnitts_cli.errors import UsageError
 from omnitts_cli.settings.setting import SWITCH, Field, nearest
 from omnitts_cli.terminal.console import console
@@ -294,7 +295,7 @@ def command_of(row: Row) -> Callable[..., None]:
     parameters = [*own, *of_groups, *([HELP_ALL] if settings else [])]
 
     def called(help_all: bool = False, **typed: Any) -> None:
-        load("cli.run:run")(row, groups, typed)  # not before a command starts: help needs none of it
+        run(row, groups, typed)
 
     called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     called.__annotations__ = {one.name: one.annotation for one in parameters}

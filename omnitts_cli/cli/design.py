@@ -48,7 +48,7 @@ def design(
     with sound_out.folder_for_sound(Path(takes.output_dir or "."), needed=needed), job.opened("voice_design") as ready:
         if ready:
             tell_unknown(speech.style or "", ready.tts.engine.model.name)
-            ready.speak(ready.tts.design(speech.style or ""))
+            ready.speak(ready.tts.design(speech.style or ""), replace(speech, style=None))
     if takes.save_voice and not (output.dry_run or output.audio_device == "list"):
         clip = Clip(ref_audio=(str(outputs[0].output),), save_voice=takes.save_voice, check=False)
         reference = clone.read(clip)

@@ -174,10 +174,9 @@ class Ready:
     script: Script
     texts: Iterator[str] | None
 
-    def speak(self, voice: Voice | str | None, style: str | None = None) -> None:
+    def speak(self, voice: Voice | str | None, speech: Speech) -> None:
         """Speaks everything and reports the result."""
         job = self.job
-        speech = replace(job.speech, style=style)
         stream = self.stream(voice, speech)
         self.write(stream)
         if self.subs:
@@ -212,7 +211,7 @@ class Ready:
         job, stage = self.job, self.stage
         playing = job.command == "play"
         with Progress("playing" if playing else "speaking", job.messages.progress) as progress, ExitStack() as closing:
-            closing.enter_context(stream)
+            closing.callback(stream.close)
             player = Player(stage, stream)
             look = partial(sound_out.tell, progress, self.script, stream)
             timed = [self.subs.timed] if self.subs and self.subs.timed else []
@@ -287,8 +286,10 @@ def opened_model(
         if progress.style == "bar":
             progress.draw(words)
         spoken = tts.load(name, variant=variant, fetching=partial(_arriving, progress), tell=console.notice, **settings)
-    with spoken:
+    try:
         yield spoken
+    finally:
+        spoken.close()
 
 
 def _arriving(progress: Progress, news: DownloadProgress) -> None:

@@ -74,7 +74,7 @@ def speak(job: Job) -> None:
         model = model_of(saved.about, saved.name)
     with job.opened(variant, model, saved) as ready:
         if ready:
-            ready.speak(saved or job.speech.voice, job.speech.style)
+            ready.speak(saved or job.speech.voice, job.speech)
 
 
 def play(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import floor, inf, isfinite
 from pathlib import Path
 from shutil import get_terminal_size
@@ -65,6 +65,10 @@ class Stage:
     unplayed: bool = False  # a file, because there is no sound output
     peak: float = 0.0  # of what was written, before --loudness
     meter: Meter | None = None  # measures the loudness of what is written, before --loudness
+    safe: bool = field(init=False)  # whether a piece can be checked completely before it is heard
+
+    def __post_init__(self) -> None:
+        self.safe = self.path is not None and self.speaker is None
 
     def write(self, samples: np.ndarray) -> None:
         """More sound into the sink."""
@@ -94,11 +98,6 @@ class Stage:
     def shown(self) -> str | None:
         """The name of the output in results."""
         return str(self.path) if self.path else "-" if console.audio_on_stdout else None
-
-    @property
-    def safe(self) -> bool:
-        """Whether a piece can be checked completely before it is heard."""
-        return self.path is not None and self.speaker is None
 
 
 @dataclass

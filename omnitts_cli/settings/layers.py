@@ -97,15 +97,29 @@ class Layers:
         try:
             preset = own[name] if name in own else presets.load(name, others=own)
         except UsageError as error:
-            error.message += set_in(named.origin) if named.origin != "typed" else ""
+            error.message += self.set_in(named.origin) if named.origin != "typed" else ""
             raise
         values = {key: value for key, value in preset.values.items() if key in self._fields}
         return Layer(f"preset {name}", values)
 
+    def unknown_variables(self) -> list[tuple[str, str]]:
+        """OMNITTS_ variables that are not settings, most likely typing errors; each with a hint."""
+        odd = [name for name in self.variables if name not in environment.SWITCHES and not self.has(name)]
+        if not odd:
+            return []
+        known = [name.replace("-", "_") for name in settings_file.all_names()]  # of other commands too
+        found = []
+        for name in odd:
+            if name not in known:
+                close = nearest(name, known)
+                hint = f"{environment.PREFIX}{close.upper()}" if close else "omnitts config show"
+                found.append((f"{environment.PREFIX}{name.upper()}", hint))
+        return found
 
-def set_in(origin: str) -> str:
-    """For the end of a message about a value that was not typed."""
-    return f" (set in {'the ' * (origin == 'environment')}{origin})"
+    @staticmethod
+    def set_in(origin: str) -> str:
+        """For the end of a message about a value that was not typed."""
+        return f" (set in {'the ' * (origin == 'environment')}{origin})"
 
 
 def is_project(path: Path) -> bool:
@@ -133,21 +147,6 @@ def user_file() -> Path:
     """The file that `omnitts config set` writes."""
     found = places()
     return found[0] if len(found) == 1 else found[1]
-
-
-def unknown_variables(layers: Layers) -> list[tuple[str, str]]:
-    """OMNITTS_ variables that are not settings, most likely typing errors; each with a hint."""
-    odd = [name for name in layers.variables if name not in environment.SWITCHES and not layers.has(name)]
-    if not odd:
-        return []
-    known = [name.replace("-", "_") for name in settings_file.all_names()]  # of other commands too
-    found = []
-    for name in odd:
-        if name not in known:
-            close = nearest(name, known)
-            hint = f"{environment.PREFIX}{close.upper()}" if close else "omnitts config show"
-            found.append((f"{environment.PREFIX}{name.upper()}", hint))
-    return found
 
 
 def existing_files() -> list[Path]:

@@ -12,8 +12,9 @@ import pytest
 from command import Omnitts
 
 from omnitts_cli.cli import commands, declare
-from omnitts_cli.cli.commands import COMMANDS, NAMES, Argument, Command, check, load
+from omnitts_cli.cli.commands import COMMANDS, NAMES, check
 from omnitts_cli.cli.declare import COMPLETE
+from omnitts_cli.cli.run import Argument, Command, load
 from omnitts_cli.errors import OmniError
 from omnitts_cli.settings.file import SECTIONS
 
