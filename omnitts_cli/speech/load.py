@@ -47,8 +47,8 @@ from omnitts_cli.speech.memory import (
 )
 from omnitts_cli.voices import Adapter
 from omnitts_cli.weights import eight
-from omnitts_cli.weights.arrays import read, refuse_others, sources_of
-from omnitts_cli.weights.checkpoint import Checkpoint, as_float32
+from omnitts_cli.weights.arrays import refuse_others, sources_of, values_of
+from omnitts_cli.weights.checkpoint import Checkpoint
 from omnitts_cli.weights.fetch import Report
 from omnitts_cli.weights.find import TINY, find
 from omnitts_cli.weights.merged import MergedCheckpoint
@@ -272,17 +272,12 @@ def _compiled(
     ready: dict[str, np.ndarray] = {}
     if language == EIGHT:
         ready = eight.matrices(origin_of(source, stored, files), Compute.eight_bits(), tell)
-    table = sources_of(names[eight.TABLE])[0]
-    entries, (kind, _) = files[place].mapped(table), files[place].names()[table]
-
-    def values(called: str) -> np.ndarray:
-        return ready[called] if called in ready else read(names[called], files[place])
-
-    def decoder_values(called: str) -> np.ndarray:
-        return read(stored.decoder[0][called], files[stored.decoder[2]])
-
     compute = Compute.over(
-        language == EIGHT, values, lambda ids: as_float32(entries[ids], kind), decoder_values, packed=ready
+        language == EIGHT,
+        values_of(names, files[place], ready),
+        files[place].rows(sources_of(names[eight.TABLE])[0]),
+        values_of(stored.decoder[0], files[stored.decoder[2]]),
+        packed=ready,
     )
     model = family.compiled(source.name, config, compute, tokenizer)
     return replace(model, cloner=family.cloner(config, partial(_encoder, source.folder, device), _tensor))
@@ -292,7 +287,7 @@ def origin_of(source: ModelSource, stored: Stored, files: Mapping[str, Checkpoin
     """Where everything that is kept with matrices in 8 bits comes from. `files`: by their folder."""
     (names, sizes, place, _), (parts, _, codec, _) = stored.language, stored.decoder
     packed = PackedCodec(stored.shape)
-    beside = eight.Beside(packed.shapes(), lambda: packed.made(lambda name: read(parts[name], files[codec])))
+    beside = eight.Beside(packed.shapes(), lambda: packed.made(values_of(parts, files[codec])))
     return eight.Origin(sizes, names, files[place], source.name, source.total(True), beside)
 
 

@@ -5,8 +5,9 @@ Missing or extra tensors, wrong shapes and wrong types are reported from the hea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 
 import numpy as np
 
@@ -111,6 +112,17 @@ def read(source: Source, files: Checkpoint) -> np.ndarray:
             return stacked
         case Derived(parts, compute):
             return compute(*(files.array(part, check) for part in parts))
+
+
+def values_of(
+    names: Names, files: Checkpoint, ready: Mapping[str, np.ndarray] = MappingProxyType({})
+) -> Callable[[str], np.ndarray]:
+    """What reads a tensor by our name for it, unless it is `ready`."""
+
+    def value(called: str) -> np.ndarray:
+        return ready[called] if called in ready else read(names[called], files)
+
+    return value
 
 
 def finite(files: Checkpoint) -> Check:

@@ -135,6 +135,11 @@ class Checkpoint:
             raise ModelError(f"cannot read {shown(header.path, 400)}", cause=shown(error, 300)) from None
         return np.asarray(whole).reshape(*entry.shape[:-1], -1)
 
+    def rows(self, name: str) -> Callable[[np.ndarray], np.ndarray]:
+        """What reads rows of a large tensor of floats by their numbers, in float32."""
+        table, (kind, _) = self.mapped(name), self.names()[name]
+        return lambda numbers: as_float32(table[numbers], kind)
+
     def _find(self, name: str) -> tuple[Header, TensorEntry]:
         for header in self.headers:
             if name in header.tensors:
