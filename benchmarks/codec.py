@@ -30,14 +30,14 @@ def steps_for(options: argparse.Namespace, settings: Any, model: Any, device: An
     from dataclasses import replace
 
     from omnitts_cli.engine.codec_jobs import SoundSteps
-    from omnitts_cli.engine.frame import StepContext
-    from omnitts_cli.engine.slots import SlotTable
+    from omnitts_cli.engine.slots import SlotTable, StepContext
     from omnitts_cli.speech import load as build
 
     plan = build.plan_for(model, device, settings)
     plan = replace(plan, chunks=tuple(sorted(options.chunks)), sound_rows=tuple(sorted(options.rows)))
     table = SlotTable.empty(plan, model.facts, model.device, model.dtype)
-    return SoundSteps(StepContext(model, device, plan, table, model.talker.cache(1, 8)), device.stream())
+    stream = device.stream()
+    return stream, SoundSteps(StepContext(model, device, plan, table, model.talker.cache(1, 8)), stream)
 
 
 def in_torch(model: Any) -> Any:
@@ -60,9 +60,10 @@ def main() -> None:
             slots, starts = list(range(streams)), [0] * streams
             found: dict[str, list[float]] = {kind: [] for kind in kinds}
             for _ in range(7):
-                for kind, steps in kinds.items():
+                for kind, (stream, steps) in kinds.items():
                     call = lambda s=steps, f=frames, w=slots, a=starts: s.launch(f, w, a).wait()  # noqa: E731
-                    found[kind].append(rig.timed(device, call, options.turns, 1)["ms"])
+                    with stream:
+                        found[kind].append(rig.timed(device, call, options.turns, 1)["ms"])
             for kind, times in found.items():
                 time_ms = {"ms": statistics.median(times), "best_ms": min(times)}
                 frame_us = time_ms["ms"] * 1000 / (frames * streams)

@@ -30,8 +30,8 @@ def frames(options: argparse.Namespace, settings: Any, model: Any, device: Any, 
     """Every batch size of one set of captured frames."""
     from dataclasses import replace
 
-    from omnitts_cli.engine.frame import FrameSteps, StepContext
-    from omnitts_cli.engine.slots import SlotTable
+    from omnitts_cli.engine.engine import FrameSteps
+    from omnitts_cli.engine.slots import SlotTable, StepContext
     from omnitts_cli.speech import load as build
 
     plan = replace(build.plan_for(model, device, settings), buckets=tuple(options.batches), capture=capture)
@@ -43,7 +43,8 @@ def frames(options: argparse.Namespace, settings: Any, model: Any, device: Any, 
     found = []
     for batch in options.batches:
         slots = list(range(batch))
-        time_ms = rig.timed(device, lambda slots=slots: steps.launch(slots, options.position), options.turns)
+        with stream:
+            time_ms = rig.timed(device, lambda slots=slots: steps.launch(slots, options.position), options.turns)
         rtf = time_ms["ms"] / 1000 * model.facts.frame_rate
         audio = batch / time_ms["ms"] * 1000 / model.facts.frame_rate
         found.append({"batch": batch, "captured": capture, **time_ms, "rtf": rtf, "audio_s_per_s": audio})

@@ -37,7 +37,7 @@ FAULTS = [
     ),
     Fault("engine/codec_jobs.py", "lead_s / 2 / frame_s", "lead_s / frame_s", "engine/test_codec_jobs_due.py"),
     Fault("engine/admission.py", "max(record.launched - 1, 0)", "record.launched", "engine/test_admission.py"),
-    Fault("engine/engine.py", "self._free.append(record.slot)", "pass", "engine/test_engine.py -k cancelling_frees"),
+    Fault("engine/admission.py", "self.free.append(record.slot)", "pass", "engine/test_engine.py -k cancelling_frees"),
     Fault("engine/engine.py", "if record.state is State.DONE:", "if False:", "engine/test_engine.py -k late_words"),
     Fault("engine/meter.py", "if held < 0:", "if held < -1:", "engine/test_meter.py"),
     # models and plain operations

@@ -7,19 +7,20 @@ Rows that depend on voice and language only are prefilled once and copied afterw
 
 from __future__ import annotations
 
+import itertools
+import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from omnitts_cli.devices.device import Stream
-from omnitts_cli.engine.frame import Replay, StepContext, fitting, round_up
-from omnitts_cli.engine.slots import FLAGS, REAL, WHOLE, Record, State, Stop
-from omnitts_cli.errors import InputError
+from omnitts_cli.engine.slots import FLAGS, REAL, WHOLE, Record, Replay, State, StepContext, Stop, fitting, round_up
+from omnitts_cli.errors import InputError, OmniError
 from omnitts_cli.kernels.arrays import fill_rows, join, put_rows, set_number, zeros
-from omnitts_cli.models.roles import Draft, KeyValues
+from omnitts_cli.models.roles import Draft, KeyValues, TooEarly
 from omnitts_cli.request import BULK, FIRST_SOUND, STREAMING, Request
 
 GUARD_FRAMES = 100
@@ -31,6 +32,17 @@ def runaway_limit(tokens: int) -> int:
     """Frames after which the speech of a text of `tokens` tokens counts as a runaway."""
     return GUARD_FRAMES + GUARD_FRAMES_PER_TOKEN * tokens
 
+
+TOGETHER, BESIDE = 16, 64
+"""The most prompts that are drafted and prefilled together: few while no request is running, so that the device starts
+soon; more beside running requests, when it is busy anyway.
+"""
+
+FULL, GATHER_TURNS, FOLLOWED_TURNS = 24, 3, 4
+"""With so many requests running, newcomers wait up to `GATHER_TURNS` turns for each other while fewer of them have
+come than slots became free within `FOLLOWED_TURNS`: users whose requests end together soon send the next ones, which a
+server reads one after the other. A prefill of a few prompts takes a device as long as one of many.
+"""
 
 AT_FIRST = {"made": 0, "stop": Stop.RUNNING, "last": -1, "repeats": 0, "live": True}
 """Columns that begin the same for every request."""
@@ -104,18 +116,138 @@ def yields(record: Record, listened: Collection[int]) -> bool:
 
 
 class Admission:
-    """Turns waiting requests into running ones, prefilling a limited number of prompt rows at a time."""
+    """Turns waiting requests into running ones: owns the queue and the slots, and prefills a limited number of prompt
+    rows at a time. What is here runs in the frame stream. `fail` ends a request that cannot be spoken.
+    """
 
-    def __init__(self, context: StepContext, stream: Stream, prefill: PrefillSteps) -> None:
-        self._context, self._stream, self._prefill = context, stream, prefill
+    def __init__(
+        self, context: StepContext, stream: Stream, prefill: PrefillSteps, fail: Callable[[Record, OmniError], None]
+    ) -> None:
+        self._context, self._stream, self._prefill, self._fail = context, stream, prefill, fail
         self._prompt_stream = context.device.stream()  # prompts are made while frames run
         self._prompter = context.model.prompter.fresh()
         self._prefixes: OrderedDict[tuple[object, ...], KeyValues] = OrderedDict()
+        self._waiting = FairQueue()
+        self.records: list[Record] = []  # those with a slot, in the order in which they got it
+        self.since: dict[str, float] = {}  # their names -> since when
+        self.free = list(range(context.plan.slots - 1, -1, -1))
+        self._frames = 0  # launched so far
+        self._left: deque[int] = deque()  # frames at which slots became free; a request that follows drops one
+        self._gathered = 0  # turns for which newcomers have waited for each other
 
     @property
     def prefixes(self) -> int:
         """Prompt prefixes whose keys and values are kept."""
         return len(self._prefixes)
+
+    @property
+    def queued(self) -> int:
+        """How many requests wait for a slot."""
+        return len(self._waiting)
+
+    @property
+    def moves(self) -> bool:
+        """Whether a request can get a slot, or there is more to do for the prompt of one."""
+        return bool(self.free and self._waiting) or self.opening
+
+    @property
+    def opening(self) -> bool:
+        """Whether there is more to do for the prompt of a request."""
+        return any(record.opening for record in self.records)
+
+    def wait(self, record: Record) -> None:
+        """Queue a request for a slot, unless its first words are missing."""
+        if record.speakable and not record.queued:
+            self._waiting.push(record)
+
+    def launched(self, rows: int) -> None:
+        """A frame of so many requests was launched."""
+        self._frames += 1
+        self._waiting.pay(rows)
+
+    def leave(self, record: Record) -> bool:
+        """Takes a request out of the queue, or its slot from it; returns whether it had one."""
+        self._waiting.remove(record)
+        if record.id not in self.since:
+            return False
+        self.records.remove(record)
+        self._left.append(self._frames)
+        del self.since[record.id]
+        self.free.append(record.slot)
+        return True
+
+    def admit(self) -> list[Record]:
+        """Give slots to waiting requests and prefill prompts; returns those that now have a slot."""
+        if self._gathers():
+            return []
+        opening, new, ready = [one for one in self.records if one.opening], list[Record](), list[Record]()
+        # a burst of requests is admitted over several turns, so that the others go on speaking
+        idle = not any(record.has_columns for record in self.records)
+        plan = self._context.plan
+        left = (max(plan.admissions, plan.burst) if idle else plan.admissions) - len(opening)
+        together, opened = TOGETHER if idle else BESIDE, self._opened()
+        while True:  # the device works on the prompts of one group while those of the next are drafted
+            group = list(itertools.islice(opened, max(0, min(left, together))))
+            ready += self.advance([*opening, *group])
+            new, left, opening = new + group, left - len(group), []
+            if len(group) < together:
+                break
+        if ready:
+            self.begin(ready)
+        return new
+
+    def _gathers(self) -> bool:
+        """Whether newcomers wait for more of them."""
+        while self._left and self._frames - self._left[0] > FOLLOWED_TURNS:
+            self._left.popleft()
+        come, running = len(self._waiting), len(self.records)
+        if not self._context.device.captures or running < FULL or not 0 < come < len(self._left):
+            self._gathered = 0
+        elif self.opening or self._gathered == GATHER_TURNS:
+            self._gathered = 0
+        else:
+            self._gathered += 1
+        return self._gathered > 0
+
+    def _opened(self) -> Iterator[Record]:
+        """Give free slots to waiting requests, in the order of the queue; yields those that got one in this turn."""
+        served: set[int] = set()
+        while self.free and self._waiting:
+            listened = self._listened()
+            record = self._waiting.pop(listened=listened, served=served)
+            if record is None:
+                return
+            if self._left:
+                self._left.popleft()
+            if self._open(record):
+                script = record.request.script
+                assert record.draft is not None
+                if yields(record, listened):
+                    self._waiting.owe(script, record.prompt_rows - record.draft.shared)
+                if script and record.priority == STREAMING and not self._context.device.captures:
+                    served.add(script)  # a newcomer's first sound waits for one prompt of a text, not for all
+                yield record
+
+    def _listened(self) -> set[int]:
+        """The texts that someone listens to, where prompts delay frames: a device with graphs makes them fast."""
+        if self._context.device.captures:
+            return set()
+        return {record.request.script for record in self.records if record.priority != BULK and record.wanted}
+
+    def _open(self, record: Record) -> bool:
+        """Give a request a slot; returns whether it could be given one."""
+        try:
+            self.open(record, self.free[-1])
+        except TooEarly:  # it waits for more text first
+            record.too_early = True
+            return False
+        except OmniError as error:
+            self._fail(record, error)
+            return False
+        self.free.pop()
+        self.records.append(record)
+        self.since[record.id] = time.perf_counter()
+        return True
 
     def open(self, record: Record, slot: int) -> None:
         """Draft the prompt and give the request its slot; raises OmniError if it cannot be spoken."""
@@ -146,8 +278,7 @@ class Admission:
     def complete_prompt(self, record: Record, text_row: Any) -> None:
         """The last row of a prompt, when the first token of an answer is known."""
         row = self.rows(lambda: self._prompter.last_row(record.draft, text_row))
-        with self._stream:
-            record.prompt.rows[-1] = row
+        record.prompt.rows[-1] = row
         record.awaits_text = False
 
     def _limit(self, request: Request, draft: Draft, reference: int, open_feed: bool) -> int:
@@ -239,18 +370,16 @@ class Admission:
                 self._prefixes.move_to_end(key)
                 record.prefilled = min(record.draft.shared, rows_to_prefill(record), known.capacity)
                 sharing.setdefault((key, record.prefilled), []).append(record)
-        with self._stream:
-            for (key, rows), alike in sharing.items():
-                slots = self._context.indices(*[record.slot for record in alike])
-                self._context.cache.copy_prefix(self._prefixes[key], rows, slots)
+        for (key, rows), alike in sharing.items():
+            slots = self._context.indices(*[record.slot for record in alike])
+            self._context.cache.copy_prefix(self._prefixes[key], rows, slots)
 
     def _keep_prefix(self, record: Record) -> None:
         key, rows = record.draft.shared_key, min(record.draft.shared, rows_to_prefill(record))
         if rows == 0 or key in self._prefixes:
             return
-        with self._stream:
-            kept = self._context.model.cache(1, rows)
-            kept.take_prefix(self._context.cache, rows, record.slot)
+        kept = self._context.model.cache(1, rows)
+        kept.take_prefix(self._context.cache, rows, record.slot)
         self._prefixes[key] = kept
         if len(self._prefixes) > self._context.plan.prefixes:
             self._prefixes.popitem(last=False)
@@ -262,20 +391,19 @@ class Admission:
         slots = [record.slot for record in records]
         numbers = np.array([slots, *([fact[name] for fact in facts] for name in (*WHOLE, *FLAGS))], np.int64)
         reals = [[fact[name] for fact in facts] for name in REAL]
-        with self._stream:
-            sent = to_device(np.concatenate([numbers.ravel(), np.array(places, np.int64)]))
-            columns, at = sent[: numbers.size].reshape(numbers.shape), sent[: len(slots)]
-            wholes, flags = columns[1 : 1 + len(WHOLE)], columns[1 + len(WHOLE) :]
-            table.write(at, wholes, flags != 0, to_device(np.array(reals, np.float32)))
-            fill_rows(table.seen, at, False)
-            table.row[at] = join([record.prompt.rows[-1:] for record in records])
-            table.pad[at] = join([record.prompt.pad[None] for record in records])
-            if texts:
-                put_rows(table.text.reshape(-1, table.text.shape[-1]), sent[numbers.size :], join(texts))
-            for record in records:
-                reference = record.draft.reference
-                if reference is not None:
-                    table.codes[record.slot, : record.reference] = to_device(reference.astype(np.int64))
+        sent = to_device(np.concatenate([numbers.ravel(), np.array(places, np.int64)]))
+        columns, at = sent[: numbers.size].reshape(numbers.shape), sent[: len(slots)]
+        wholes, flags = columns[1 : 1 + len(WHOLE)], columns[1 + len(WHOLE) :]
+        table.write(at, wholes, flags != 0, to_device(np.array(reals, np.float32)))
+        fill_rows(table.seen, at, False)
+        table.row[at] = join([record.prompt.rows[-1:] for record in records])
+        table.pad[at] = join([record.prompt.pad[None] for record in records])
+        if texts:
+            put_rows(table.text.reshape(-1, table.text.shape[-1]), sent[numbers.size :], join(texts))
+        for record in records:
+            reference = record.draft.reference
+            if reference is not None:
+                table.codes[record.slot, : record.reference] = to_device(reference.astype(np.int64))
 
     def _columns(self, record: Record) -> dict[str, float]:
         """The scalar columns that a slot starts with."""
@@ -314,7 +442,7 @@ class PrefillSteps:
     """
 
     def __init__(self, context: StepContext, stream: Stream) -> None:
-        self._context, self._stream = context, stream
+        self._context = context
         self.longest = min(context.plan.prompt_run, max(context.plan.prefill_rows), context.cache.capacity)
         self._sizes = sorted({round_up(size, PIECE) // PIECE for size in context.plan.prefill_rows})  # in pieces
         self._replays: dict[int, Replay] = {}
@@ -335,12 +463,11 @@ class PrefillSteps:
         """Prefill any number of runs, none longer than `longest`."""
         # padding must stay inside the cache; near its end the exact length is run uncaptured
         padded = [run for run in runs if self._replays and self._end(run) <= self._context.cache.capacity]
-        with self._stream:
-            for run in runs if len(padded) < len(runs) else ():
-                if run not in padded:
-                    self._eager_run(run)
-            if padded:
-                self._captured_runs(padded)
+        for run in runs if len(padded) < len(runs) else ():
+            if run not in padded:
+                self._eager_run(run)
+        if padded:
+            self._captured_runs(padded)
 
     def _end(self, run: PromptRun) -> int:
         return run.start + round_up(run.rows.shape[0], PIECE)
@@ -382,27 +509,26 @@ def refuse_impossible(request: Request) -> None:
         raise InputError(f"seed {request.seed} does not fit into 64 bits", hint=f"--seed {request.seed % 2**32}")
 
 
-def top_up(context: StepContext, stream: Stream, record: Record) -> None:
+def top_up(context: StepContext, record: Record) -> None:
     """Send the text rows for which the slot's ring has room; close the feed after the last one."""
     if not record.unsent and record.closed == record.closing:
         return
     ring = context.plan.text_rows
     table = context.table
-    with stream:
-        while record.unsent:
-            room = ring + max(record.launched - 1, 0) - record.written
-            if room <= 0:
-                return
-            rows = record.unsent.popleft()
-            if rows.shape[0] > room:
-                record.unsent.appendleft(rows[room:])
-                rows = rows[:room]
-            at, count = record.written % ring, rows.shape[0]
-            table.text[record.slot, at : at + count] = rows[: ring - at]
-            if count > ring - at:
-                table.text[record.slot, : count - ring + at] = rows[ring - at :]
-            record.written += count
-            set_number(table.written, record.slot, record.written)
-        if record.closing and not record.closed:
-            set_number(table.closed, record.slot, True)
-            record.closed = True
+    while record.unsent:
+        room = ring + max(record.launched - 1, 0) - record.written
+        if room <= 0:
+            return
+        rows = record.unsent.popleft()
+        if rows.shape[0] > room:
+            record.unsent.appendleft(rows[room:])
+            rows = rows[:room]
+        at, count = record.written % ring, rows.shape[0]
+        table.text[record.slot, at : at + count] = rows[: ring - at]
+        if count > ring - at:
+            table.text[record.slot, : count - ring + at] = rows[ring - at :]
+        record.written += count
+        set_number(table.written, record.slot, record.written)
+    if record.closing and not record.closed:
+        set_number(table.closed, record.slot, True)
+        record.closed = True

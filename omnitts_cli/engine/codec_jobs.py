@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 
 from omnitts_cli.devices.device import Fetch, Stream
-from omnitts_cli.engine.frame import Replay, StepContext, fitting
-from omnitts_cli.engine.slots import Record, State
+from omnitts_cli.engine.slots import Record, Replay, State, StepContext, fitting
 
 LEAST_LEAD_S = 0.25
 """A player with less sound than this is served first."""
@@ -193,13 +192,12 @@ class SoundSteps:
         self._out[frames, rows] = (self._decoder.decode(codes, slots), codes)
 
     def clear(self, slots: Sequence[int]) -> None:
-        """New streams start in `slots`."""
-        with self._stream:
-            indices = self._context.indices(*slots)
-            if self._workers is None:
-                self._decoder.clear(indices)
-            else:  # a job of a cancelled request may still be in the queue
-                self._workers.run(partial(self._cleared, indices), slots)
+        """New streams start in `slots`. Call this and `launch` in the stream."""
+        indices = self._context.indices(*slots)
+        if self._workers is None:
+            self._decoder.clear(indices)
+        else:  # a job of a cancelled request may still be in the queue
+            self._workers.run(partial(self._cleared, indices), slots)
 
     def _cleared(self, slots: Any) -> tuple[()]:
         self._decoder.clear(slots)
@@ -209,18 +207,17 @@ class SoundSteps:
         """Decode `frames` frames of each slot from its entry of `starts`; the fetch holds [sound, codes] by row."""
         rows = fitting(self._row_sizes, len(slots)) if self._context.device.pads else len(slots)
         padding = rows - len(slots)
-        with self._stream:
-            inputs = self._context.indices([*slots, *[self._context.spare] * padding], [*starts, *[0] * padding])
-            if (frames, rows) in self._replays:
-                self._inputs[rows][:] = inputs
-                self._replays[frames, rows]()
-            else:
-                self._inputs[rows] = inputs
-                if self._workers is not None:
-                    codes, where = self._codes(frames, rows)
-                    return self._workers.run(lambda: (self._decoder.decode(codes, where), codes), slots)
-                self._run(frames, rows)
-            return self._stream.fetch(*self._out[frames, rows])
+        inputs = self._context.indices([*slots, *[self._context.spare] * padding], [*starts, *[0] * padding])
+        if (frames, rows) in self._replays:
+            self._inputs[rows][:] = inputs
+            self._replays[frames, rows]()
+        else:
+            self._inputs[rows] = inputs
+            if self._workers is not None:
+                codes, where = self._codes(frames, rows)
+                return self._workers.run(lambda: (self._decoder.decode(codes, where), codes), slots)
+            self._run(frames, rows)
+        return self._stream.fetch(*self._out[frames, rows])
 
 
 MOST = 4
@@ -270,38 +267,42 @@ class CodecJobs:
         self._pads, self._captures = context.device.pads, context.device.captures
         self._stream = context.device.stream()
         self._steps = SoundSteps(context, self._stream)
-        self._jobs: deque[CodecJob] = deque()
+        self.in_flight: deque[CodecJob] = deque()  # their sound has not been collected
+        self._fresh: list[int] = []  # slots to clear
         self._turn = 0  # of the engine: each collects once
         self._frame_s = 1 / self._facts.frame_rate
 
-    @property
-    def in_flight(self) -> int:
-        """Jobs whose sound has not been collected."""
-        return len(self._jobs)
-
     def clear(self, slots: Sequence[int]) -> None:
-        """New requests begin in `slots`."""
-        self._steps.clear(slots)
+        """New requests begin in `slots`: their state is cleared before the next launch."""
+        self._fresh += slots
 
     def launch(self, records: Iterable[Record], turn_s: float = math.inf) -> bool:
         """Launch due chunks, up to MOST jobs; returns whether anything was launched. `turn_s`: time per frame."""
-        if len(self._jobs) >= MOST:
+        if len(self.in_flight) >= MOST:
             return False
+        with self._stream:
+            if self._fresh:
+                self._steps.clear(self._fresh)
+                self._fresh = []
+            return self._launch(records, turn_s)
+
+    def _launch(self, records: Iterable[Record], turn_s: float) -> bool:
         now, launched = time.perf_counter(), False
         dues: list[Due] = []
         pending: set[int] = set()
         running = 0
         for record in records:
-            running += record.runnable
+            runnable = record.runnable
+            running += runnable
             one = self._due(record, now, turn_s)
             if one is not None:
                 dues.append(one)
-            elif record.runnable:
+            elif runnable:
                 pending.add(record.reference + record.made - record.decoding)
         limits = self._steps.most_rows, self._plan.sound_frames
         few_ends = few([one.record.made for one in dues if one.record.state is State.FINISHING], running)
         for batch in together(dues, *limits):
-            if len(self._jobs) >= MOST:
+            if len(self.in_flight) >= MOST:
                 break
             full = len(batch) == rows_together(batch[0].size, *limits)
             if self._pads and not full and waits(batch, pending, few_ends):
@@ -310,7 +311,7 @@ class CodecJobs:
                 self._stream.wait_event(self._frame_stream.record_event())
             rows = [(one, one.record.decoding) for one in batch]
             fetch = self._steps.launch(batch[0].size, [one.record.slot for one in batch], [start for _, start in rows])
-            self._jobs.append(CodecJob(fetch, rows, self._turn))
+            self.in_flight.append(CodecJob(fetch, rows, self._turn))
             for one in batch:
                 one.record.decoding += one.frames
                 one.record.jobs += 1
@@ -343,27 +344,27 @@ class CodecJobs:
         a slot; `running`: of those that the next frame would be for. After a job in which at least half of all have
         ended, jobs without a first sound are left for later, so that waiting requests get slots sooner.
         """
-        while self._jobs and (wait or self._awaited(speaking, running) or self._jobs[0].fetch.done()):
+        while self.in_flight and (wait or self._awaited(speaking, running) or self.in_flight[0].fetch.done()):
             wait = False  # one result is enough to go on with
-            job = self._jobs.popleft()
+            job = self.in_flight.popleft()
             sound, codes = job.fetch.wait(soon=job.awaited)
             for row, (one, start) in enumerate(job.rows):
                 one.record.jobs -= 1
                 samples = sound.shape[1] // one.size * one.frames
                 yield Decoded(one.record, start, sound[row, :samples], codes[row, : one.frames])
             ended = sum(one.record.state is State.DONE for one, _ in job.rows)
-            if 0 < speaking <= 2 * ended and not any(other.awaited for other in self._jobs):
+            if 0 < speaking <= 2 * ended and not any(other.awaited for other in self.in_flight):
                 break
         self._turn += 1
 
     def _awaited(self, speaking: int, running: int) -> bool:
-        if self._jobs[0].awaited:
+        if self.in_flight[0].awaited:
             few = self._captures and MANY <= running >= NEWCOMERS * self._newcomers()
-            return not few or self._jobs[0].turn < self._turn
-        if not self._captures or not any(job.awaited for job in self._jobs):
+            return not few or self.in_flight[0].turn < self._turn
+        if not self._captures or not any(job.awaited for job in self.in_flight):
             return False
         return speaking <= FEW or (speaking <= SOME and 0 < running <= 2 * self._newcomers())
 
     def _newcomers(self) -> int:
         """The number of requests with a chunk in flight that have no sound yet."""
-        return len({one.record.id for job in self._jobs for one, _ in job.rows if one.record.first_sound is None})
+        return len({one.record.id for job in self.in_flight for one, _ in job.rows if one.record.first_sound is None})

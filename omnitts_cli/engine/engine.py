@@ -11,38 +11,59 @@ import itertools
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
 
 from omnitts_cli.audio.chunk import Chunk, Clip, Stopped
-from omnitts_cli.devices.device import Device, Fetch
-from omnitts_cli.engine.admission import Admission, FairQueue, PrefillSteps, runaway_limit, top_up, yields
+from omnitts_cli.devices.device import Device, Fetch, Stream
+from omnitts_cli.engine.admission import Admission, PrefillSteps, runaway_limit, top_up
 from omnitts_cli.engine.codec_jobs import CodecJobs, Decoded
-from omnitts_cli.engine.frame import FrameSteps, StepContext
 from omnitts_cli.engine.meter import AUDIBLE, RequestMeter
-from omnitts_cli.engine.slots import Plan, Record, SlotTable, State, Stop
+from omnitts_cli.engine.slots import Plan, Record, Replay, SlotTable, State, StepContext, Stop, fitting
 from omnitts_cli.engine.snapshot import RequestSnapshot, Snapshot
 from omnitts_cli.errors import InputError, ModelError, OmniError, UsageError
 from omnitts_cli.kernels.arrays import read, set_number, without_gradients
-from omnitts_cli.models.roles import SpeechModel, TooEarly, Turns
-from omnitts_cli.request import BULK, STREAMING, Failed, Request
+from omnitts_cli.models.roles import SpeechModel, Turns
+from omnitts_cli.request import BULK, Failed, Request
 
 News = Chunk | Failed
 
-TOGETHER, BESIDE = 16, 64
-"""The most prompts that are drafted and prefilled together: few while no request is running, so that the device starts
-soon; more beside running requests, when it is busy anyway.
-"""
-
-FULL, GATHER_TURNS, FOLLOWED_TURNS = 24, 3, 4
-"""With so many requests running, newcomers wait up to `GATHER_TURNS` turns for each other while fewer of them have
-come than slots became free within `FOLLOWED_TURNS`: users whose requests end together soon send the next ones, which a
-server reads one after the other. A prefill of a few prompts takes a device as long as one of many.
-"""
-
 STOPPED: dict[Stop, Stopped] = {Stop.END: "end", Stop.LIMIT: "limit", Stop.STALL: "stall"}
+
+
+class FrameSteps:
+    """One captured frame per batch bucket. `launch` runs in the frame stream."""
+
+    def __init__(self, context: StepContext, stream: Stream) -> None:
+        self._context = context
+        spare = [context.spare]
+        self._slots = {size: context.indices(*spare * size) for size in context.plan.buckets}
+        self._loaded: dict[int, tuple[int, ...]] = {}
+        self._replays: dict[int, Replay] = {}
+        table: Any = context.table  # its columns are written, its fields are not
+        self._frame = context.model.frames(table, context.cache, context.plan.stall_frames)
+        if context.captures:
+            for size in sorted(context.plan.buckets, reverse=True):  # the largest first: the others fit into its memory
+                self._replays[size] = stream.capture(partial(self._run, size, context.cache.capacity))
+
+    def _run(self, size: int, width: int) -> None:
+        self._frame(self._slots[size], width)
+
+    def launch(self, slots: Sequence[int], last: int) -> None:
+        """One frame for `slots`, whose positions are at most `last`."""
+        size = fitting(self._context.plan.buckets, len(slots))
+        batch = (*slots, *[self._context.spare] * (size - len(slots)))
+        if self._loaded.get(size) != batch:
+            self._slots[size][:] = self._context.indices(*batch)
+            self._loaded[size] = batch
+        if size in self._replays:
+            self._replays[size]()
+        else:
+            self._run(size, self._context.width(last))
+        self._context.model.check()
 
 
 class Engine:
@@ -57,16 +78,12 @@ class Engine:
             self._frame_stream = stream = device.stream(urgent=True)
             self._frames = FrameSteps(context, stream)
             self._codec = CodecJobs(context, stream)
-            self._admission = Admission(context, stream, PrefillSteps(context, stream))
+            self._admission = Admission(context, stream, PrefillSteps(context, stream), self._fail)
         self._inbox: SimpleQueue[Callable[[], None]] = SimpleQueue()  # calls of other threads
         self._ids = itertools.count(1)
         self._records: dict[str, Record] = {}  # all that are not done, by id
-        self._waiting = FairQueue()
-        self._admitted: list[Record] = []  # those with a slot, in the order in which they got it
-        self.admitted: dict[str, float] = {}  # their names -> since when
-        self._free = list(range(plan.slots - 1, -1, -1))
-        self._left: deque[int] = deque()  # frames at which slots became free; a request that follows drops one
-        self._gathered = 0  # turns for which newcomers have waited for each other
+        self._admitted = self._admission.records  # those with a slot
+        self.admitted = self._admission.since  # their names -> since when
         self._reports: deque[tuple[Fetch, list[Record]]] = deque()
         self._news: list[News] = []
         self._launched_at: float | None = None  # the latest frame; None after a turn without one
@@ -98,7 +115,7 @@ class Engine:
         )
         if self._records.setdefault(name, record) is not record:
             raise UsageError(f"a request with the id '{name}' is already being spoken")
-        self._call(name, self._wait)
+        self._call(name, self._admission.wait)
         return name
 
     def feed(self, name: str, text: str | Sequence[int]) -> None:
@@ -136,7 +153,7 @@ class Engine:
     @property
     def queued(self) -> int:
         """How many requests wait for a slot."""
-        return len(self._waiting)
+        return self._admission.queued
 
     @property
     def sleeps(self) -> bool:
@@ -155,7 +172,7 @@ class Engine:
 
         Sleeps only when nothing is in flight and every request waits for its caller.
         """
-        with without_gradients(self.model.device):
+        with without_gradients(self.model.device), self._frame_stream:
             return self._turn()
 
     def _turn(self) -> list[News]:
@@ -166,7 +183,7 @@ class Engine:
             call()
         while not self._inbox.empty():
             self._inbox.get()()
-        new = self._admit()
+        new = self._admission.admit()
         launched = self._launch_frame()
         self._time_turn(launched)
         if new:  # after the frame, so that it starts without delay
@@ -174,7 +191,7 @@ class Engine:
         decoded = self._codec.launch(self._speaking(), self._turn_s)
         self._collect_reports(everything=not launched)
         decoded |= self._codec.launch(self._speaking(), self._turn_s)
-        self._collect_sound(wait=not launched and not decoded and not self._opening())
+        self._collect_sound(wait=not launched and not decoded and not self._admission.opening)
         # first sounds first: those of the end of a request make its caller send the next one
         news, self._news = sorted(self._news, key=lambda one: not isinstance(one, Chunk) or one.index > 0), []
         return news
@@ -210,12 +227,12 @@ class Engine:
         """The state of the engine now. Call it from the thread that calls `step`, between two steps."""
         return Snapshot(
             requests={name: RequestSnapshot.of(record) for name, record in list(self._records.items())},
-            free=tuple(sorted(self._free)),
+            free=tuple(sorted(self._admission.free)),
             calls=not self._inbox.empty(),
             sleeps=self.sleeps,
             chunks=len(self._news),
             reports=len(self._reports),
-            codec_jobs=self._codec.in_flight,
+            codec_jobs=len(self._codec.in_flight),
             prefixes=self._admission.prefixes,
         )
 
@@ -230,14 +247,9 @@ class Engine:
 
     @property
     def _idle(self) -> bool:
-        if self._reports or self._codec.in_flight or self._news or not self._records or self._opening():
-            return False
-        if self._free and self._waiting:
+        if self._reports or self._codec.in_flight or self._news or not self._records or self._admission.moves:
             return False
         return not any(record.runnable or record.undecoded for record in self._admitted)
-
-    def _opening(self) -> list[Record]:
-        return [record for record in self._admitted if record.opening]
 
     def _speaking(self) -> list[Record]:
         return [record for record in self._admitted if record.state is not State.OPENING]
@@ -257,17 +269,12 @@ class Engine:
         except OmniError as error:
             self._fail(record, error)
 
-    def _wait(self, record: Record) -> None:
-        """Queue a request for a slot, unless its first words are missing."""
-        if record.speakable and not record.queued:
-            self._waiting.push(record)
-
     def _add_text(self, record: Record, text: str | Sequence[int]) -> None:
         if not record.open_text:
             return
         if record.feed is None:
             record.early, record.too_early = record.early + text, False
-            self._wait(record)
+            self._admission.wait(record)
             return
         feed: Any = record.feed  # one of the two kinds, which takes what this request is fed: words, or tokens
         self._send_text(record, self._admission.rows(lambda: feed.write(text)))
@@ -277,7 +284,7 @@ class Engine:
             return
         record.open_text = False
         if record.feed is None:
-            self._wait(record)
+            self._admission.wait(record)
             return
         rows = self._admission.rows(record.feed.close)
         record.closing = True
@@ -285,8 +292,7 @@ class Engine:
         if record.request.max_frames is None:  # now the length of the text is known
             spoken = record.tokens - 1  # the last row is the end
             record.limit = min(record.limit, max(runaway_limit(spoken), record.launched + 1))
-            with self._frame_stream:
-                set_number(self._context.table.limit, record.slot, record.limit)
+            set_number(self._context.table.limit, record.slot, record.limit)
 
     def _send_text(self, record: Record, rows: Any) -> None:
         record.tokens += rows.shape[0]
@@ -296,84 +302,10 @@ class Engine:
         if rows.shape[0]:
             record.unsent.append(rows)
         if record.has_columns:
-            top_up(self._context, self._frame_stream, record)
+            top_up(self._context, record)
 
     def _cancel(self, record: Record) -> None:
         self._end(record, "cancelled")
-
-    # ---- admission
-
-    def _admit(self) -> list[Record]:
-        """Give slots to waiting requests and prefill prompts; returns those that now have a slot."""
-        if self._gathers():
-            return []
-        opening, new, ready = self._opening(), list[Record](), list[Record]()
-        # a burst of requests is admitted over several turns, so that the others go on speaking
-        idle = not any(record.has_columns for record in self._admitted)
-        left = (max(self.plan.admissions, self.plan.burst) if idle else self.plan.admissions) - len(opening)
-        together, opened = TOGETHER if idle else BESIDE, self._opened()
-        while True:  # the device works on the prompts of one group while those of the next are drafted
-            group = list(itertools.islice(opened, max(0, min(left, together))))
-            ready += self._admission.advance([*opening, *group])
-            new, left, opening = new + group, left - len(group), []
-            if len(group) < together:
-                break
-        if ready:
-            self._admission.begin(ready)
-        return new
-
-    def _gathers(self) -> bool:
-        """Whether newcomers wait for more of them."""
-        while self._left and self.frames_launched - self._left[0] > FOLLOWED_TURNS:
-            self._left.popleft()
-        come, running = len(self._waiting), len(self._admitted)
-        if not self.device.captures or running < FULL or not 0 < come < len(self._left):
-            self._gathered = 0
-        elif self._opening() or self._gathered == GATHER_TURNS:
-            self._gathered = 0
-        else:
-            self._gathered += 1
-        return self._gathered > 0
-
-    def _opened(self) -> Iterator[Record]:
-        """Give free slots to waiting requests, in the order of the queue; yields those that got one in this turn."""
-        served: set[int] = set()
-        while self._free and self._waiting:
-            listened = self._listened()
-            record = self._waiting.pop(listened=listened, served=served)
-            if record is None:
-                return
-            if self._left:
-                self._left.popleft()
-            if self._open(record):
-                assert record.draft is not None
-                script = record.request.script
-                if yields(record, listened):
-                    self._waiting.owe(script, record.prompt_rows - record.draft.shared)
-                if script and record.priority == STREAMING and not self.device.captures:
-                    served.add(script)  # a newcomer's first sound waits for one prompt of a text, not for all
-                yield record
-
-    def _listened(self) -> set[int]:
-        """The texts that someone listens to, where prompts delay frames: a device with graphs makes them fast."""
-        if self.device.captures:
-            return set()
-        return {record.request.script for record in self._admitted if record.priority != BULK and record.wanted}
-
-    def _open(self, record: Record) -> bool:
-        """Give a request a slot; returns whether it could be given one."""
-        try:
-            self._admission.open(record, self._free[-1])
-        except TooEarly:  # it waits for more text first
-            record.too_early = True
-            return False
-        except OmniError as error:
-            self._fail(record, error)
-            return False
-        self._free.pop()
-        self._admitted.append(record)
-        self.admitted[record.id] = time.perf_counter()
-        return True
 
     # ---- frames
 
@@ -386,10 +318,10 @@ class Engine:
         for record in rows:
             record.launched += 1
             if record.unsent:
-                top_up(self._context, self._frame_stream, record)
+                top_up(self._context, record)
         self._reports.append((self._frame_stream.fetch(self._context.table.report), rows))
         self.frames_launched += 1
-        self._waiting.pay(len(rows))
+        self._admission.launched(len(rows))
         return True
 
     def _time_turn(self, launched: bool) -> None:
@@ -419,7 +351,7 @@ class Engine:
             self._fail(record, ModelError(what, hint="--dtype fp32"))
             return
         record.state, record.ended = State.FINISHING, time.perf_counter()
-        if record.final == record.delivered:
+        if record.reference + record.made == record.delivered:
             self._end(record, STOPPED[stop])
 
     # ---- sound
@@ -477,16 +409,9 @@ class Engine:
     def _retire(self, record: Record, stopped: str) -> None:
         """The request is done; its slot is free."""
         record.meter.end(time.perf_counter(), stopped)
-        before, record.state = record.state, State.DONE
+        record.state = State.DONE
         del self._records[record.id]
-        self._waiting.remove(record)
-        if before is State.WAITING:
-            return
-        if record.stop in (Stop.RUNNING, Stop.BROKEN):  # else its last frame has cleared `live`
-            with self._frame_stream:
-                set_number(self._context.table.live, record.slot, False)
-                self._context.cache.clear(record.slot)  # its latest frames may hold NaN
-        self._admitted.remove(record)
-        self._left.append(self.frames_launched)
-        del self.admitted[record.id]
-        self._free.append(record.slot)
+        if self._admission.leave(record) and record.stop in (Stop.RUNNING, Stop.BROKEN):
+            # else its last frame has cleared `live`
+            set_number(self._context.table.live, record.slot, False)
+            self._context.cache.clear(record.slot)  # its latest frames may hold NaN

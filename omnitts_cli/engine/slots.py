@@ -1,22 +1,41 @@
 """Slots: how many and how long (Plan), what the device holds of each (SlotTable), what the host knows of each request.
 
-Plan is fixed when the engine is built. SlotTable is the device's side of all running requests, one row per slot; Record
+Plan is fixed when the engine is built. StepContext is what a step works on. A step has fixed shapes and never reads a
+value on the host, so it can be captured as one graph: a frame per batch bucket (engine.py), a prefill per number of
+rows (admission.py), a codec chunk per frames and rows (codec_jobs.py). Batches are padded to the next size with the
+spare slot. The stream does the capturing, over fixed buffers.
+
+SlotTable is the device's side of all running requests, one row per slot; Record
 is the host's side of one, from submission to its last chunk, with an explicit state.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum, IntEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from omnitts_cli.devices.device import Device
 from omnitts_cli.engine.meter import RequestMeter
 from omnitts_cli.kernels import ops
 from omnitts_cli.kernels.arrays import zeros
-from omnitts_cli.models.roles import LEAST_FRAMES, Controls, Draft, Facts, LiveIds, LiveText, Prompt, Turns
+from omnitts_cli.models.roles import (
+    LEAST_FRAMES,
+    Controls,
+    Draft,
+    Facts,
+    KeyValues,
+    LiveIds,
+    LiveText,
+    Prompt,
+    SpeechModel,
+    Turns,
+)
 from omnitts_cli.request import BULK, Request
 
 if TYPE_CHECKING:
@@ -24,6 +43,7 @@ if TYPE_CHECKING:
 
 CUDA_BUCKETS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 64, 96, 128, 160, 192, 224)
 SOUND_ROWS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+Replay = Callable[[], None]
 
 
 PROMPT_ROWS = 1024
@@ -207,6 +227,45 @@ class SlotTable:
     def write(self, slots: Tensor, wholes: Tensor, flags: Tensor, reals: Tensor) -> None:
         """Set all scalar columns of `slots` [N]: [WHOLE, N], [FLAGS, N], [REAL, N]."""
         self.wholes[:, slots], self.flags[:, slots], self.reals[:, slots] = wholes, flags, reals
+
+
+def fitting(sizes: Sequence[int], wanted: int) -> int:
+    """The smallest of `sizes` that holds `wanted`."""
+    return min(size for size in sizes if size >= wanted)
+
+
+def round_up(number: int, step: int) -> int:
+    """The next multiple of `step`."""
+    return -(-number // step) * step
+
+
+@dataclass
+class StepContext:
+    """What every captured step works on: the model, its state on the device, and the plan."""
+
+    model: SpeechModel
+    device: Device
+    plan: Plan
+    table: SlotTable
+    cache: KeyValues
+
+    @property
+    def spare(self) -> int:
+        """The slot that pads batches."""
+        return self.plan.slots
+
+    @property
+    def captures(self) -> bool:
+        """Whether steps are captured as graphs."""
+        return self.plan.capture and self.device.captures
+
+    def indices(self, *numbers: int | Sequence[int]) -> Any:
+        """The numbers as an int64 array on the device."""
+        return self.device.to_device(np.asarray(numbers, np.int64))
+
+    def width(self, last: int) -> int:
+        """A bound on the positions of a step: fixed in graphs, else tight, as the cost of attention depends on it."""
+        return self.cache.capacity if self.captures else min(round_up(last + 1, 32), self.cache.capacity)
 
 
 class State(Enum):

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from omnitts_cli.devices.device import Device, Stream
-from omnitts_cli.engine.frame import fitting, round_up
+from omnitts_cli.engine.slots import fitting, round_up
 from omnitts_cli.engine.text_slots import TextPlan, TextRecord
 from omnitts_cli.models.layers import KVCache, Tap
 from omnitts_cli.models.roles import Turns

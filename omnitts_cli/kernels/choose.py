@@ -248,7 +248,7 @@ OPERATIONS = (
     Operation("fuse_frame", "a frame in one call", of_frame, (
         native("language.c", "cpu.networks:fuse_frame", IN_C, stacks("language.c")),
         native("quantised.c", "cpu.quantised:fuse_frame", QUANTISED, stacks("quantised.c")),
-        Variant("engine/frame.py", "", REFERENCE),
+        Variant("models/networks.py", "", REFERENCE),
     ), fuses=True),
     Operation("linear", "products", of_linear, (
         *eights("linear"),

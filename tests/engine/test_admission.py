@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.engine.admission import FairQueue, runaway_limit, top_up
 from omnitts_cli.engine.engine import Engine
-from omnitts_cli.engine.frame import StepContext
 from omnitts_cli.engine.meter import RequestMeter
-from omnitts_cli.engine.slots import Plan, Record, SlotTable, State
+from omnitts_cli.engine.slots import Plan, Record, SlotTable, State, StepContext
 from omnitts_cli.kernels import plain_frame
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.request import BULK, FIRST_SOUND, STREAMING, Failed, Request
@@ -239,7 +238,7 @@ def test_host_and_device_agree_about_the_ring(model: SpeechModel, data: st.DataO
     table = SlotTable.empty(plan, model.facts, torch.device("cpu"), torch.float32)
     table.live[0] = True
     device = CPUDevice(1)
-    context, stream = StepContext(model, device, plan, table, model.talker.cache(2, 8)), device.stream()
+    context = StepContext(model, device, plan, table, model.talker.cache(2, 8))
     record = Record("x", Request("x"), RequestMeter(8000, 0.0), State.RUNNING, slot=0, limit=1000, closing=False)
     count, sent = data.draw(st.integers(0, 25), label="rows"), 0
     rows = torch.arange(1.0, count + 1)[:, None].expand(-1, model.facts.hidden)
@@ -250,10 +249,10 @@ def test_host_and_device_agree_about_the_ring(model: SpeechModel, data: st.DataO
             piece = data.draw(st.integers(1, count - sent), label="piece")
             record.unsent.append(rows[sent : sent + piece])
             sent += piece
-            top_up(context, stream, record)
+            top_up(context, record)
         elif sent == count and not record.closing:
             record.closing = True
-            top_up(context, stream, record)
+            top_up(context, record)
         if record.launched > count + 3:
             break
         if record.runnable:
@@ -262,7 +261,7 @@ def test_host_and_device_agree_about_the_ring(model: SpeechModel, data: st.DataO
             assert may.all(), "launched, but the device would wait"
             heard.append(float(row[0, 0]))
             record.launched += 1
-            top_up(context, stream, record)
+            top_up(context, record)
         else:
             assert record.starved and not record.unsent, "text is there, but the slot starves"
     assert list(heard) == [0.0, *range(1, count + 1), *[0.0] * 3][: len(heard)] and record.launched > count + 3

@@ -14,9 +14,8 @@ from engine_kit import plan_of
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.devices.workers import WorkerFetch
 from omnitts_cli.engine.codec_jobs import END_RUNNING, FEW, MANY, MOST, NEWCOMERS, SOME, CodecJobs, few
-from omnitts_cli.engine.frame import StepContext
 from omnitts_cli.engine.meter import RequestMeter
-from omnitts_cli.engine.slots import Record, SlotTable, State, Stop
+from omnitts_cli.engine.slots import Record, SlotTable, State, StepContext, Stop
 from omnitts_cli.models import networks
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.request import Request
@@ -80,7 +79,7 @@ def test_a_decoder_with_threads_of_its_own_runs_between_the_frames(
         jobs = CodecJobs(context, context.device.stream())
         jobs.clear(range(6))
         jobs.launch([record(0, 5)])
-        assert isinstance(jobs._jobs[0].fetch, WorkerFetch) == (small > 1000)
+        assert isinstance(jobs.in_flight[0].fetch, WorkerFetch) == (small > 1000)
         (one,) = jobs.collect(wait=True)
         decoded.append(one.sound.tobytes().hex())
     assert decoded[0] == decoded[1]
@@ -108,7 +107,7 @@ def test_a_first_sound_is_waited_for_with_those_before_it_where_few_speak_or_run
     jobs.launch([later])
     on_an_accelerator(jobs)
     assert [one.record for one in jobs.collect(False, speaking, running)] == [*others, newcomer][:found]
-    assert jobs.in_flight == 4 - found
+    assert len(jobs.in_flight) == 4 - found
 
 
 @pytest.mark.parametrize(("running", "waits"), [(MANY - 1, True), (MANY, False), (NEWCOMERS, True)])
@@ -132,7 +131,7 @@ def test_ends_of_long_requests_wait_in_smaller_groups() -> None:
 def on_an_accelerator(jobs: CodecJobs) -> None:
     """No job has ended yet."""
     jobs._captures = True
-    for job in jobs._jobs:
+    for job in jobs.in_flight:
         job.fetch.done = lambda: False  # type: ignore[method-assign]
 
 
@@ -147,7 +146,7 @@ def test_newcomers_enter_before_all_ends_are_collected(
         jobs.launch([one])
     if awaited:
         jobs.launch([record(3, 1)])
-    for job in jobs._jobs:
+    for job in jobs.in_flight:
         job.fetch.done = lambda: True  # type: ignore[method-assign]
     found = 0
     for decoded in jobs.collect(wait=False, speaking=speaking):
@@ -178,7 +177,7 @@ def test_a_chunk_waits_for_those_of_others_where_batches_are_padded(
     for one in (early, late):
         one.made = one.launched = one.made + 1
     assert made.launch([early, late], turn_s=0.01)
-    assert [len(job.rows) for job in made._jobs] == ([2] if waits else [1, 1])
+    assert [len(job.rows) for job in made.in_flight] == ([2] if waits else [1, 1])
 
 
 @pytest.mark.parametrize("fixed", [False, True])

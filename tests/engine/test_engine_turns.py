@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from virtual_card import Card, Clock, Found, Prefill, Stream, arrivals, closed, server
 
-from omnitts_cli.engine import engine
+from omnitts_cli.engine import admission
 
 
 def one_by_one(**more: float) -> Found:
@@ -131,7 +131,7 @@ def test_newcomers_who_follow_others_share_a_prefill(
     groups: list[int] = []
     launch = Prefill.launch
     monkeypatch.setattr(Prefill, "launch", lambda steps, runs: (groups.append(len(runs)), launch(steps, runs))[1])
-    monkeypatch.setattr(engine, "FULL", full)
+    monkeypatch.setattr(admission, "FULL", full)
     with server() as one:
         delays = iter(range(6))
 

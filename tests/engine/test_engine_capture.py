@@ -12,7 +12,7 @@ from engine_kit import engine_of, requests_of, same, solo, speak
 
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.engine.engine import Engine
-from omnitts_cli.engine.frame import fitting, round_up
+from omnitts_cli.engine.slots import fitting, round_up
 
 FEW = {"chunks": (1, 2, 4), "prefill_rows": (16, 32)}  # fewer graphs to record
 
