@@ -22,8 +22,10 @@ import pytest
 
 HOUSE = Path(__file__).parent.parent
 PACKAGE = HOUSE / "omnitts_cli"
-LEAVES = ("text/", "weights/", "audio/", "errors.py", "parse.py")
-"""Left out of the totals: what runs there is read by itself."""
+LEAVES = ("text/", "weights/", "audio/", "kernels/arrays.py", "errors.py", "parse.py")
+"""Left out of the totals: what runs there is read by itself. kernels/arrays.py has names for calls of NumPy and of
+PyTorch, such as `join` for np.concatenate or torch.cat; it did not exist at 6b951fa.
+"""
 
 BASELINE = {"say": (36, 1136, 166), "open": (32, 1121, 273)}
 """Files, lines and switches at 6b951fa, where this count began."""

@@ -5,8 +5,8 @@ value on the host, so it can be captured as one graph: a frame per batch bucket 
 rows (admission.py), a codec chunk per frames and rows (codec_jobs.py). Batches are padded to the next size with the
 spare slot. The stream does the capturing, over fixed buffers.
 
-SlotTable is the device's side of all running requests, one row per slot; Record
-is the host's side of one, from submission to its last chunk, with an explicit state.
+SlotTable is the device's side of all running requests, one row per slot; Record is the host's side of one, from
+submission to its last chunk, with an explicit state.
 """
 
 from __future__ import annotations
@@ -248,16 +248,11 @@ class StepContext:
     plan: Plan
     table: SlotTable
     cache: KeyValues
+    spare: int = field(init=False)  # the slot that pads batches
+    captures: bool = field(init=False)  # whether steps are captured as graphs
 
-    @property
-    def spare(self) -> int:
-        """The slot that pads batches."""
-        return self.plan.slots
-
-    @property
-    def captures(self) -> bool:
-        """Whether steps are captured as graphs."""
-        return self.plan.capture and self.device.captures
+    def __post_init__(self) -> None:
+        self.spare, self.captures = self.plan.slots, self.plan.capture and self.device.captures
 
     def indices(self, *numbers: int | Sequence[int]) -> Any:
         """The numbers as an int64 array on the device."""

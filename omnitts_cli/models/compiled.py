@@ -336,8 +336,9 @@ class HostDecoder:
             layout = CodecLayout.of(shape, compute.decoder, host_product, host_array)
         state = {"history": self._history, "frames": self._frames, "keys": keys, "values": values}
         parts = decoder_parts(layout, shape, tracks, np.ascontiguousarray, codec.size_bytes, **state)
-        self._decode = networks.NativeDecoder(compute.native, parts, compute.eight)
-        self.beside = self._decode.threads == 1
+        self.decode = networks.NativeDecoder(compute.native, parts, compute.eight)
+        """The next codes [B, T, G] of slots [B] -> sound [B, samples] float32."""
+        self.beside = self.decode.threads == 1
 
     def prepare(self, sizes: Any) -> None:
         """Nothing to do here."""
@@ -346,11 +347,6 @@ class HostDecoder:
         """New streams start in `slots` [N]. Keys and values stay: those before the first frame are masked."""
         self._history[slots] = 0
         self._frames[slots] = 0
-
-    def decode(self, codes: np.ndarray, slots: np.ndarray) -> np.ndarray:
-        """The next codes [B, T, G] of slots [B] -> sound [B, samples] float32."""
-        sound: np.ndarray = self._decode(codes, slots)
-        return sound
 
 
 @dataclass(kw_only=True)

@@ -385,7 +385,7 @@ class TTS:
             style=speech.style,
             sampling=sampling_of(speech),
             text_mode=speech.text_mode,  # type: ignore[arg-type]
-            max_frames=cap(speech, self.engine.model.facts.frame_rate),
+            max_frames=cap(speech, self.engine.model.facts),
         )
 
     def _stream(
@@ -479,11 +479,11 @@ def sampling_of(speech: Speech) -> Sampling:
     return Sampling(**given)
 
 
-def cap(speech: Speech, frame_rate: float) -> int | None:
+def cap(speech: Speech, facts: Any) -> int | None:
     """The maximum frames of a piece, if the user set a limit."""
     if speech.max_seconds is None:
         return speech.max_frames
     if speech.max_frames is not None:
         raise UsageError("use either --max-frames or --max-seconds, not both", hint="leave one of them out")
     # 2.32 s at 12.5 frames/s is 29 frames, despite rounding errors
-    return max(1, int(speech.max_seconds * frame_rate + 1e-6))
+    return max(1, int(speech.max_seconds * facts.frame_rate + 1e-6))
