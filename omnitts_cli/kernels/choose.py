@@ -218,7 +218,7 @@ QUANTISED = "a frame of 0.6B in 0.33 of the time of float32 in torch (2 threads,
 PYTHON = "with stack, draws, frame and codec 0.53 of the RTF of plain operations, tiny, one stream (AVX-512)"
 EARLY_64 = "with the others of its kind 3 % at 64 streams (H200); at 128 nothing beyond noise"
 WIDE_SUM = "with its other products 4 to 5 % of a frame at 64 streams (H200)"
-EIGHTS = "a card of 4 GiB speaks with 1.7B, which takes 3.8 GB in bf16"
+EIGHTS = "a card of 4 GiB speaks with 1.7B, which takes 3.5 GiB in bf16"
 OWN_FRAME = "with the frame's other kernels 25 % at 8 streams, 28 % at 64 (1.7B, H200)"
 OWN_CODEC = "with the codec's other kernels 12 % at 8 streams, 60 % at 64 (1.7B, H200)"
 

@@ -26,7 +26,7 @@ Make = Callable[..., Any]
 """A name, what computes the Arrays, (outputs, inputs of all taps), whether there is a bias, the other fields -> a
 Product with the arrays of a device."""
 Place = Callable[[str, Callable[[], np.ndarray], tuple[int, ...]], Any]
-"""The same for an array that is no part of a product: a name, what computes it, its shape -> the array on a device."""
+"""The same for an array outside the products: a name, what computes it, its shape -> the array on a device."""
 
 
 def host_product(name: str, fold: Callable[[], Arrays], size: tuple[int, int], biased: bool, **more: Any) -> Product:

@@ -90,8 +90,8 @@ class PackedCodec:
         return found
 
     def made(self, values: Values) -> Iterator[NamedArray]:
-        """All arrays, a layer at a time. Those whose size is no multiple of LINE come last, so that the others begin at
-        multiples of it.
+        """All arrays, a layer at a time. Those whose size is not a multiple of LINE come last, so that the others begin
+        at multiples of it.
         """
         halves, made, late = networks.halves_fit(self.size_bytes), list[NamedArray](), list[NamedArray]()
 
