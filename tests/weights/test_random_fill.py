@@ -63,7 +63,7 @@ def test_the_arithmetic_is_that_of_whole_numbers() -> None:
         bits = mixed((counter * (stride | 1) + start) % 2**32)
         expected.append(((bits & 0xFFFF) + (bits >> 16) - 0xFFFF) / 26755 * 0.5 + 1)
     numbers = torch.empty(50)
-    filling._scatter(numbers, "7 talker.head", 1.0, 0.5)
+    filling._scatter(numbers, "7 talker.head", 1.0, 0.5, numbers.device)
     assert numbers.tolist() == pytest.approx(expected, abs=1e-6)
 
 
