@@ -381,7 +381,7 @@ def codec(ops: Any, notes: Notes, counts: Sequence[int]) -> Iterator[tuple[str, 
             continue
         pieces = family.parts(family.made_up_config(Path(made_up), made_up), ops)
         decoder = pieces.decoder.module.to(META).requires_grad_(False)
-        table = FusedSlotDecoder(decoder, 4, 32, ops.codec, False)
+        table = FusedSlotDecoder(decoder, 4, 32, ops.codec, False, META)
         for length in (1, 2, 4, 8, 16, 32):
 
             def call(rows: int) -> str:
