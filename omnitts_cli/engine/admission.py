@@ -329,13 +329,8 @@ class Admission:
         ring = self._context.plan.text_rows
         parts, places = [], []
         for record in records:
-            while record.unsent and record.written < ring:
-                rows, room = record.unsent.popleft(), ring - record.written
-                if rows.shape[0] > room:
-                    record.unsent.appendleft(rows[room:])
-                    rows = rows[:room]
-                first = record.slot * ring + record.written
-                record.written += rows.shape[0]
+            for rows, start in taken(record, ring):
+                first = record.slot * ring + start
                 places += range(first, first + rows.shape[0])
                 parts.append(rows)
             record.closed = record.closing and not record.unsent
@@ -509,26 +504,33 @@ def refuse_impossible(request: Request) -> None:
         raise InputError(f"seed {request.seed} does not fit into 64 bits", hint=f"--seed {request.seed % 2**32}")
 
 
-def top_up(context: StepContext, record: Record) -> None:
-    """Send the text rows for which the slot's ring has room; close the feed after the last one."""
-    if not record.unsent and record.closed == record.closing:
-        return
-    ring = context.plan.text_rows
-    table = context.table
+def taken(record: Record, ring: int) -> Iterator[tuple[Any, int]]:
+    """Take text rows that are not sent yet while a slot's ring has room; yields them with the number of the first."""
     while record.unsent:
-        room = ring + max(record.launched - 1, 0) - record.written
+        start = record.written
+        room = ring + max(record.launched - 1, 0) - start
         if room <= 0:
             return
         rows = record.unsent.popleft()
         if rows.shape[0] > room:
             record.unsent.appendleft(rows[room:])
             rows = rows[:room]
-        at, count = record.written % ring, rows.shape[0]
+        record.written += rows.shape[0]
+        yield rows, start
+
+
+def top_up(context: StepContext, record: Record) -> None:
+    """Send the text rows for which the slot's ring has room; close the feed after the last one."""
+    if not record.unsent and record.closed == record.closing:
+        return
+    ring = context.plan.text_rows
+    table = context.table
+    for rows, start in taken(record, ring):
+        at, count = start % ring, rows.shape[0]
         table.text[record.slot, at : at + count] = rows[: ring - at]
         if count > ring - at:
             table.text[record.slot, : count - ring + at] = rows[ring - at :]
-        record.written += count
         set_number(table.written, record.slot, record.written)
-    if record.closing and not record.closed:
+    if record.closing and not record.closed and not record.unsent:
         set_number(table.closed, record.slot, True)
         record.closed = True

@@ -56,7 +56,7 @@ COPIES = 3  # of each clip, delayed by quarters of a frame
 KEPT_SAMPLES = 4
 SAMPLED = 3  # sentences that are spoken after each epoch
 FULL_RATE = 1e-4
-DRIFT = 0.15  # of the pace from that of the recordings: more is told
+DRIFT = 0.15  # a pace that differs from that of the recordings by a larger share is reported
 CARD_STEP_S = 60.0  # of speech in a step on a card
 BY_HAND = "a .txt file with the words of each clip"
 

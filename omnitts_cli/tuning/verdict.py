@@ -30,7 +30,7 @@ SENTENCES = (
 )
 MOST = 20  # sentences
 SURE = 1.96
-BROKE_OFF = 30.0  # letters a second: nobody speaks so fast, so the sentence ended too early
+BROKE_OFF = 30.0  # letters a second; faster than anyone speaks, so the sentence must have ended early
 
 
 @dataclass(frozen=True)

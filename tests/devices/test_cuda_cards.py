@@ -17,7 +17,7 @@ from omnitts_cli.kernels.calls import ProductCall
 
 PRODUCTS = "linear", "norm_linear", "norm_swiglu", "linear_add"
 limits: list[float] = []
-"""What the allocator was told."""
+"""Limits that the allocator got."""
 
 
 def runs_plain(card: CUDADevice) -> bool:

@@ -138,7 +138,7 @@ def test_a_frame_writes_the_prompts_that_wait() -> None:
 
 
 def test_keys_and_values_of_prompts_that_wait() -> None:
-    """They are there for whoever reads them, and the same whether they were written alone or with others."""
+    """A reader finds keys and values written, and they are the same whether written alone or with others."""
     lean, _ = engines(checkpoint("custom_voice_small"), "fp32")
     rows = np.random.default_rng(0).standard_normal((2, 5, lean.model.facts.hidden)).astype(np.float32)
     starts, slots = np.array([0, 3]), np.array([1, 2])
