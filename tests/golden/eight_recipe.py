@@ -16,13 +16,21 @@ MATRIX = re.compile(
 """Names of the matrices, in a released folder."""
 
 
-def by_groups(x: Tensor, half: bool) -> Tensor:
-    """Rounded to 8 bits in groups of the last axis, and back. `half`: the scales are float16, as of weights."""
+def in_groups(x: Tensor, half: bool) -> tuple[Tensor, Tensor]:
+    """Steps of -127 to 127, [..., groups, GROUP], and scales, [..., groups, 1], of groups of the last axis. `half`: the
+    scales are float16, as of weights.
+    """
     parts = F.pad(x, (0, -x.shape[-1] % GROUP)).unflatten(-1, (-1, GROUP))
     top = parts.abs().amax(-1, keepdim=True)
     scale = (top / TOP).half().float() if half else top / TOP
-    rounded = (parts / scale if half else parts * (TOP / top)).nan_to_num().round().clamp(-TOP, TOP) * scale
-    return rounded.flatten(-2)[..., : x.shape[-1]]
+    steps = (parts / scale if half else parts * (TOP / top)).nan_to_num().round().clamp(-TOP, TOP)
+    return steps, scale
+
+
+def by_groups(x: Tensor, half: bool) -> Tensor:
+    """Rounded to 8 bits in groups of the last axis, and back."""
+    steps, scale = in_groups(x, half)
+    return (steps * scale).flatten(-2)[..., : x.shape[-1]]
 
 
 def rounded(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -15,8 +15,10 @@ from typing import Any
 
 import torch
 import transformers
-from eight_recipe import MATRIX, by_groups, rounded
+from eight_order import attend_in_order, in_order, sums_frames_in_order
+from eight_recipe import rounded
 from official import Recorder, greedy, load
+from qwen_tts.core.models import modeling_qwen3_tts
 from recipe import build_checkpoint
 from safetensors.torch import load_file, save_file
 
@@ -31,24 +33,12 @@ ASKED = {
 """Hidden widths of the predictor: 48, 64, 48; those inside its MLP: 80; of the talker: 64 and 96."""
 
 
-def round_rows(model: torch.nn.Module) -> None:
-    """Every product with a rounded matrix rounds its rows; keys and values are kept in float16."""
-    for name, module in model.named_modules():
-        if MATRIX.fullmatch(f"{name}.weight"):
-            module.register_forward_pre_hook(lambda _, given: (by_groups(given[0], half=False), *given[1:]))
-    kept = transformers.cache_utils.DynamicCache.update
-
-    def update(self: Any, keys: torch.Tensor, values: torch.Tensor, *more: Any, **others: Any) -> Any:
-        return kept(self, keys.half().float(), values.half().float(), *more, **others)
-
-    transformers.cache_utils.DynamicCache.update = update
-
-
 def spoken(folder: Path, name: str, rows: str) -> list[dict[str, Any]]:
     """The codes of every text."""
     wrapper = load(folder)
     if rows == "eight":
-        round_rows(wrapper.model)
+        in_order(wrapper.model)
+        assert sums_frames_in_order(wrapper.model.config.talker_config.hidden_size)
     method, voice = ASKED[name]
     found = []
     for text in TEXTS:
@@ -74,6 +64,7 @@ def main() -> None:
             save_file(rounded(load_file(file)), file, {"format": "pt"})
             cases += [(folder, name)]
         made = [case for folder, name in cases for case in spoken(folder, name, "float")]
+        attend_in_order(modeling_qwen3_tts, transformers.cache_utils.DynamicCache)
         made += [case for folder, name in cases for case in spoken(folder, name, "eight")]
     lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in made)
     options.out.write_text(f"[\n{lines}\n]\n", "utf-8")
