@@ -47,7 +47,7 @@ class CPUDevice(HostDevice):
     def __init__(self, threads: int | None = None, cores: int | None = None) -> None:
         torch.set_num_threads(threads or omp_threads() or physical_cores())
         super().__init__(torch.get_num_threads(), cores)
-        networks.use_threads(None)
+        networks.use_threads(None, self._cores)
         handles, off = library.handles(), environment.variable(environment.NATIVE) == "0"
         self.unloadable = None if off or handles else library.why_not()
         self.hardware = Hardware("cpu", libraries=frozenset(handles), off=off)

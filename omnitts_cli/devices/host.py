@@ -99,7 +99,7 @@ class HostDevice:
     def __init__(self, threads: int | None = None, cores: int | None = None) -> None:
         self.threads = threads or omp_threads() or physical_cores()
         self._cores = cores or self.threads
-        networks.use_threads(self.threads)
+        networks.use_threads(self.threads, self._cores)
         self.hardware = Hardware("cpu", libraries=frozenset(library.handles()))
 
     @property

@@ -33,7 +33,7 @@ class Library:
 ARGUMENTS = {
     "stack": (P, P, P, N, P, P, P),
     "choose": (P, N, N, N, P, P, P, P, P, P),
-    "frame": (P, P, N, P),
+    "frame": (P, P, N, P, ctypes.c_int),
     "decode": (P, P, P, N, N, P, ctypes.c_int),
 }
 

@@ -9,6 +9,7 @@ threads. Sums are float32 in any case. Weights in 8 bits are in quantised.py.
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -131,12 +132,14 @@ class Decoder(ctypes.Structure):
 
 # ---- arrays
 
-_chosen: dict[str, int | None] = {"threads": None}
+_chosen: dict[str, int | None] = {"threads": None, "cores": 1}
+RUNNING = "/proc/loadavg"
+"""Linux: its fourth word begins with the number of threads that run or want to, at this moment."""
 
 
-def use_threads(count: int | None) -> None:
-    """Sets `threads`; None: as many as torch uses."""
-    _chosen["threads"] = count
+def use_threads(count: int | None, cores: int) -> None:
+    """Sets `threads`; None: as many as torch uses. `cores`: how many may work at once."""
+    _chosen.update(threads=count, cores=cores)
 
 
 def threads() -> int:
@@ -145,6 +148,20 @@ def threads() -> int:
     if count is None:
         count = sys.modules["torch"].get_num_threads() if "torch" in sys.modules else 1
     return min(count, MOST_THREADS)
+
+
+def threads_awaited() -> int:
+    """The same for a call of one thread that a first sound waits for: a second one helps where a core is idle now. On a
+    busy machine, the call would wait for it.
+    """
+    if (_chosen["cores"] or 1) < 2:
+        return 1
+    try:
+        with open(RUNNING) as file:
+            running = int(file.read().split()[3].partition("/")[0])
+        return 2 if 0 < running < len(os.sched_getaffinity(0)) else 1
+    except (OSError, ValueError, IndexError, AttributeError):  # not Linux
+        return 1
 
 
 def check(status: int) -> None:
@@ -268,7 +285,7 @@ def fuse_frame(native: library.Library, parts: FrameParts) -> Callable[[Any], No
     head, heads = panels(parts.head), [panels(head) for head in parts.heads]
     cache = cache_of(parts.cache.cos, parts.cache.sin, parts.cache.keys, parts.cache.values)
     matrices = address(head), [address(one) for one in heads], project if project is None else address(project)
-    return CompiledFrame(native.frame, parts, cache, matrices, (head, heads, project))
+    return CompiledFrame(native.frame, parts, cache, matrices, (head, heads, project), 1)
 
 
 PromptRows = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -287,11 +304,11 @@ class CompiledFrame:
         cache: Cache,
         matrices: Matrices,
         kept: tuple[Any, ...],
-        *more: int,  # arguments of the call
+        threads: int,
     ) -> None:
         head, heads, project = matrices
         pointers = (ctypes.c_void_p * len(heads))(*heads), (ctypes.c_void_p * len(heads))(*map(address, parts.inputs))
-        self._call, self._more, self._kept = call, more, (parts, kept, pointers)
+        self._call, self._threads, self._kept = call, threads, (parts, kept, pointers)
         codes = parts.inputs[0].shape[0]
         self._struct = Frame(
             talker=ctypes.addressof(parts.talker.struct),  # type: ignore[attr-defined]
@@ -317,12 +334,13 @@ class CompiledFrame:
 
     def __call__(self, slots: Any, prompts: PromptRows | None = None) -> None:
         """Before, the keys and values of `prompts` are written."""
-        given = Prompts()
+        given, count = Prompts(), self._threads
         if prompts is not None:
             rows, at, where = map(np.ascontiguousarray, prompts)
             given = Prompts(address(rows), address(at, WHOLE), address(where, WHOLE), len(rows))
+            count = threads_awaited() if count == 1 else count
         called = address(slots, WHOLE), slots.shape[0], ctypes.byref(given)
-        check(self._call(ctypes.byref(self._struct), *called, *self._more))
+        check(self._call(ctypes.byref(self._struct), *called, count))
 
 
 def _columns(parts: FrameParts) -> dict[str, int]:
@@ -513,7 +531,8 @@ class NativeDecoder:
         given, (rows, frames, _) = np.ascontiguousarray(np.asarray(codes)), codes.shape
         sound = np.empty((rows, frames * self._samples), np.float32)
         where = address(given, np.int64), address(slots, np.int64)
-        check(self._decode(ctypes.byref(self._struct), *where, rows, frames, address(sound), self.threads))
+        count = threads_awaited() if self.threads == rows == frames == 1 else self.threads
+        check(self._decode(ctypes.byref(self._struct), *where, rows, frames, address(sound), count))
         return sound
 
     def _address(self, array: Any, kind: Any = np.float32) -> int:

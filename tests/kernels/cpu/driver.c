@@ -149,12 +149,13 @@ static int frames(void) {
         *column = copy(*column, 8 * (column == &alone.made_codes ? SLOTS * FRAMES * GROUPS : SLOTS));
     alone.live = copy(f.live, SLOTS), alone.closed = copy(f.closed, SLOTS), alone.seen = calloc(SLOTS, CODES);
     int64_t every[] = {2, 0, 3, 1, 3};
+    const Prompts none = {0};
     for (int i = 0; i < FRAMES + 2; i++) {
-        if (FUNCTION(frame)(&f, every, 5)) return failed("no memory");
-        for (int64_t slot = 0; slot < SLOTS; slot++) FUNCTION(frame)(&alone, &slot, 1);
+        if (FUNCTION(frame)(&f, every, 5, &none, 1 + i % 3)) return failed("no memory");
+        for (int64_t slot = 0; slot < SLOTS; slot++) FUNCTION(frame)(&alone, &slot, 1, &none, 1);
     }
     if (memcmp(f.made_codes, alone.made_codes, 8 * SLOTS * FRAMES * GROUPS))
-        return failed("codes depend on neighbours");
+        return failed("codes depend on neighbours or threads");
     if (memcmp(f.stop, alone.stop, 8 * SLOTS) || f.made[0] != FRAMES || f.stop[0] != LIMIT) return failed("stops");
     float strange[3][6] = {{0, 1, NAN, 3, 2, 1},
                            {INFINITY, 0, 1, 2, 3, 4},

@@ -200,6 +200,7 @@ SANITIZED = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover
 EMULATED = ("aarch64", "riscv64", "s390x")  # s390x is big-endian
 DRIVERS = {
     **{f"gcc-{name}-sanitized": ("gcc", (*flags, *SANITIZED)) for name, flags in build.X86.items()},
+    "gcc-avx2-threads": ("gcc", ("-O1", "-g", "-fsanitize=thread", *build.X86["avx2"])),
     "clang": ("clang", ("-O3",)),
     "musl": ("musl-gcc", ("-O3", "-static")),
     **{name: (f"{name}-linux-gnu-gcc", ("-O3", "-static")) for name in EMULATED},
@@ -209,7 +210,7 @@ DRIVERS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DRIVERS)
 def test_it_runs_without_python(name: str, tmp_path: Path) -> None:
-    """Sanitized for each instruction set, with clang, with musl; for Arm, RISC-V and big-endian z in an emulator."""
+    """Sanitized for each instruction set, threads watched, with clang, with musl; Arm, RISC-V and z emulated."""
     command, flags = DRIVERS[name]
     run = [f"qemu-{name}"] if name in EMULATED else []
     if not all(map(shutil.which, [command, *run])):
