@@ -103,7 +103,8 @@ def report(done: Tuned) -> None:
     else:
         console.warning(
             f"tuning did not beat a plain clone, so '{plan.name}' is the clone",
-            cause=compared.words, hint="record more, or in a quieter room",
+            cause=compared.words,
+            hint="listen to its samples" if compared.words_lost else "record more, or in a quieter room",
         )  # fmt: skip
     console.record(
         status="ok", command="tune", **plan.record, won=done.won, voice=str(done.voice), ended=course.ended,
@@ -112,5 +113,8 @@ def report(done: Tuned) -> None:
         gain=round(compared.gain, 4), interval=round(compared.interval, 4),
         **({} if compared.errors is None else {
             "wer": round(compared.errors.tuned, 4), "wer_cloned": round(compared.errors.cloned, 4)
+        }),
+        **({} if compared.missed is None else {
+            "missed": round(compared.missed.tuned, 4), "missed_cloned": round(compared.missed.cloned, 4)
         }),
     )  # fmt: skip

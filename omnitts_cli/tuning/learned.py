@@ -66,6 +66,7 @@ class LearnedAdapter:
     def __init__(self, language: Language, places: Mapping[str, RowSpan], start: Adapter) -> None:
         """`start`: the first values of the pairs; each must have a place."""
         self.dropout = 0.0
+        self.silent = False  # True: as if there were no adapter
         self.pairs: dict[str, LearnedPair] = {}
         self._beside: dict[int, list[LearnedPair]] = {}  # by the weight, in the order of its rows
         for name, place in places.items():
@@ -112,7 +113,7 @@ class LearnedAdapter:
 
     def _added(self, out: Tensor, x: Tensor, weight: Tensor) -> Tensor:
         pairs = self._beside.get(id(weight), [])
-        if not pairs:
+        if not pairs or self.silent:
             return out
         inner = F.linear(F.dropout(x, self.dropout), torch.cat([pair.a for pair in pairs]))
         pieces, at = [], 0

@@ -169,6 +169,14 @@ def losses(language: Language, batch: PaddedBatch, vectors: Tensor | None = None
 
 
 @torch.no_grad()
+def first_of_each(language: Language, batch: PaddedBatch, vectors: Tensor) -> Tensor:
+    """The loss of group 0 of each example [B], summed over its frames."""
+    logits = language.talker.logits(language.talker(rows_of(language, batch, vectors))).float()
+    each = F.cross_entropy(logits.transpose(1, 2), batch.labels, ignore_index=NOTHING, reduction="none")
+    return each.sum(1)
+
+
+@torch.no_grad()
 def shifted_losses(language: Language, batch: PaddedBatch) -> list[float]:
     """The mean loss of group 0 if the labels were those of the position itself, of the next one, of the one after it.
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
+from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from omnitts_cli.speech.tts import TTS, load
 from omnitts_cli.speech.voices import Voice
 from omnitts_cli.text.language import LANGUAGES
 from omnitts_cli.text.reading import read_transcript
+from omnitts_cli.tuning.heard import heard, vocabulary
 from omnitts_cli.tuning.prepared import PreparedClip, prepare
 from omnitts_cli.tuning.recordings import (
     MUCH_S,
@@ -49,7 +51,9 @@ from omnitts_cli.tuning.recordings import (
 from omnitts_cli.tuning.trainer import Course, Ids, LearningPlan, Trainer, refuse_few
 from omnitts_cli.tuning.verdict import MOST, SENTENCES, Compared, Sample, compare, pace_of, spoken, wer
 from omnitts_cli.voices import Cloned
+from omnitts_cli.weights.checkpoint import Checkpoint
 from omnitts_cli.weights.find import find
+from omnitts_cli.weights.load import fill
 from omnitts_cli.weights.sums import identity
 
 COPIES = 3  # of each clip, delayed by quarters of a frame
@@ -57,6 +61,8 @@ KEPT_SAMPLES = 4
 SAMPLED = 3  # sentences that are spoken after each epoch
 FULL_RATE = 1e-4
 DRIFT = 0.15  # a pace that differs from that of the recordings by a larger share is reported
+LISTENED = 20  # held-out clips in which the model listens for words
+CODED_BADLY = 0.25  # of the words: where the codes have lost more of them, people are told
 CARD_STEP_S = 60.0  # of speech in a step on a card
 BY_HAND = "a .txt file with the words of each clip"
 
@@ -287,7 +293,9 @@ class TuneRun:
         refuse_few(held)
         trainer = self.trainer(learned, held)
         trainer.refuse_misfits()
-        sampler = EpochSamples(self, trainer) if samples else None
+        listener = Listener(self, trainer)
+        self.warn_of_codes(listener.missed_in(held))
+        sampler = EpochSamples(self, trainer, listener) if samples else None
         course = trainer.run(self.plan.folder, self.tell, self.learning, *([sampler.spoken] if sampler else []))
         adapter, vectors = trainer.result()
         clones = {
@@ -297,10 +305,11 @@ class TuneRun:
                   for who, one in vectors.items()}  # fmt: skip
         first = next(iter(voices))
         whole = self.whole_model(trainer, voices[first], consent, licence) if adapter is None else None
-        compared = self.compared(clones, voices, [*held, *learned], whole)
+        if whole is not None:
+            self.forget_learned()
+        compared = self.compared(clones, voices, [*held, *learned], whole, listener)
         self.warn_of_pace(compared)
-        if compared.won and self.hear is None:
-            self.tell(Notice("the words of the tuned voice were not checked", hint="listen to it   or   --transcribe"))
+        self.tell_of_words(compared)
         about = {**self.about(), "source": "tuned" if compared.won else "clone", "consent": consent,
                  "licence": licence or "", "made": time.strftime("%Y-%m-%d", time.gmtime())}  # fmt: skip
         if compared.won:
@@ -329,6 +338,29 @@ class TuneRun:
         write_model(self.base, target, self.plan.name, voice.identity.embedding, readme,
                     learned=stored(part.module, part.names))  # fmt: skip
         return target
+
+    def forget_learned(self) -> None:
+        """Puts the weights of the model back, so that it can listen as it was."""
+        part = self.pieces.language
+        fill(part.module, part.names, Checkpoint.open(self.base / part.folder), self.device.torch_device,
+             torch.float32, unused=part.leftover)  # fmt: skip
+
+    def warn_of_codes(self, missed: float | None) -> None:
+        """Tells people before anything is learned that the codes of their recordings have lost the words."""
+        if missed is not None and missed > CODED_BADLY:
+            self.tell(Notice(
+                f"{self.name} does not hear {missed:.0%} of the words in its own codes of the recordings",
+                cause="its codec was taught by other voices; a voice that is learned from such codes loses words",
+                hint="omnitts clone   or   -m 0.6b-base on a card",
+            ))  # fmt: skip
+
+    def tell_of_words(self, compared: Compared) -> None:
+        """What is known about the words of the tuned voice, beside the verdict."""
+        if compared.words_lost:
+            self.tell(Notice("the tuned voice has lost words", cause=compared.words))
+        elif compared.won and compared.errors is None:
+            self.tell(Notice("no speech recogniser has checked the words of the tuned voice",
+                             hint="listen to it   or   --transcribe"))  # fmt: skip
 
     def warn_of_pace(self, compared: Compared) -> None:
         drift = compared.pace_tuned / compared.pace_recorded - 1
@@ -382,8 +414,9 @@ class TuneRun:
         self.look(TuneStage("learning", min(1.0, course.epoch / total), figures))
 
     def compared(
-        self, clones: dict[str, Voice], voices: dict[str, Voice], clips: list[PreparedClip], whole: Path | None
-    ) -> Compared:
+        self, clones: dict[str, Voice], voices: dict[str, Voice], clips: list[PreparedClip], whole: Path | None,
+        listener: Listener,
+    ) -> Compared:  # fmt: skip
         """The verdict; a few of the samples are kept. `clips`: of each speaker the held-out ones first."""
         texts = [*SENTENCES, *dict.fromkeys(clip.text for clip in self.plan.held)][:MOST]
         found: list[list[Sample]] = [[], []]
@@ -399,7 +432,8 @@ class TuneRun:
                 with self.speaking(voice, whole if number else None) as tts:
                     assert self.model.cloner is not None
                     name = self.plan.name if number and whole else voice
-                    made = spoken(tts, name, self.model.cloner, texts, person, look, self.word_errors)
+                    made = spoken(tts, name, self.model.cloner, texts, person, look, self.word_errors,
+                                  partial(listener.missed, who))  # fmt: skip
                 self.keep(made[:KEPT_SAMPLES], f"{'tuned' if number else 'clone'}{f'-{who}' if who else ''}")
                 found[number] += made
         return compare(found[0], found[1], self.pace)
@@ -432,11 +466,35 @@ class TuneRun:
         return None if self.hear is None else wer(text, self.hear(resample(sound, RATE, HEARD_AT)), self.code)
 
 
+class Listener:
+    """The model as it was before it learned: how many words it does not hear in speech. See `heard`."""
+
+    def __init__(self, run: TuneRun, trainer: Trainer) -> None:
+        self._run, self._trainer = run, trainer
+        texts = [clip.text for clip in (*run.plan.learned, *run.plan.held)]
+        self._others = vocabulary([*SENTENCES, *texts])
+
+    def missed(self, speaker: str, text: str, sound: np.ndarray) -> float | None:
+        """In sound; None if the text has no words."""
+        assert self._run.model.cloner is not None
+        return self._missed(speaker, read_transcript(text, self._run.model), self._run.model.cloner.codes(sound))
+
+    def missed_in(self, clips: Sequence[PreparedClip]) -> float | None:
+        """In the codes of clips."""
+        found = [self._missed(clip.speaker, clip.text, clip.copies[0]) for clip in clips[:LISTENED]]
+        known = [one for one in found if one is not None]
+        return float(np.mean(known)) if known else None
+
+    def _missed(self, speaker: str, text: str, codes: np.ndarray) -> float | None:
+        share = heard(text, codes, lambda texts, codes: self._trainer.plain_losses(texts, codes, speaker), self._others)
+        return None if share is None else 1 - share
+
+
 class EpochSamples:
     """What an adapter says after each epoch, and figures about it. Of several speakers, the first one speaks."""
 
-    def __init__(self, run: TuneRun, trainer: Trainer) -> None:
-        self.run, self.trainer = run, trainer
+    def __init__(self, run: TuneRun, trainer: Trainer, listener: Listener) -> None:
+        self.run, self.trainer, self.listener = run, trainer, listener
         who = trainer.speakers[0]
         self._person = np.mean([clip.vector for clip in trainer.clips if clip.speaker == who], axis=0)
 
@@ -446,11 +504,12 @@ class EpochSamples:
         with run.speaking(voice) as tts:
             assert run.model.cloner is not None
             made = spoken(tts, voice, run.model.cloner, SENTENCES[:SAMPLED], self._person, lambda count: None,
-                          run.word_errors)  # fmt: skip
+                          run.word_errors, partial(self.listener.missed, self.trainer.speakers[0]))  # fmt: skip
         run.keep(made, f"epoch-{epoch:02}")
         pace = float(np.mean([sample.pace for sample in made]))
+        missed = [sample.missed for sample in made if sample.missed is not None]
         return {"likeness": float(np.mean([sample.likeness for sample in made])), "pace": pace,
-                "pace_recorded": run.pace}  # fmt: skip
+                "pace_recorded": run.pace, **({"missed": float(np.mean(missed))} if missed else {})}  # fmt: skip
 
 
 def minutes(seconds: float) -> str:

@@ -11,7 +11,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -311,6 +311,20 @@ class Trainer:
             first, rest, right = first + float(made.first), rest + float(made.rest.mean()), right + float(made.right)
             labels, frames = labels + batch.count, frames + made.predicted
         return Held(first / labels, rest / frames, right / labels)
+
+    def plain_losses(self, texts: Sequence[str], codes: np.ndarray, speaker: str) -> list[float]:
+        """How unlikely code 0 of an utterance is to the plain clone, beside each of several texts. With all weights, to
+        the model as it is now."""
+        clip, found = PreparedClip("", (codes,), self.given[0], 0.0, speaker), list[float]()
+        if self.adapter is not None:
+            self.adapter.silent = True
+        with self.steps.working(), half(self.device):
+            for part in parts_of([self.example(replace(clip, text=one), 0, None, None) for one in texts], self.most):
+                batch = self._batch(part, np.zeros(0, np.int64)).on(self.steps.place)
+                found += loss.first_of_each(self.language, batch, self._known).tolist()
+        if self.adapter is not None:
+            self.adapter.silent = False
+        return found
 
     def refuse_misfits(self) -> None:
         """Raises InputError if the codes do not fit the model."""

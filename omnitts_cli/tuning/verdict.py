@@ -1,8 +1,8 @@
 """The verdict: whether a tuned voice is more like the person than a plain clone.
 
 Both speak the same sentences with the same seeds. The model's own speaker encoder compares each with recordings that
-were not learned. The gain counts if its interval lies above zero and, with a speech recogniser, word errors do not
-grow by more than chance.
+were not learned. The gain counts if its interval lies above zero and the words are kept: a speech recogniser counts
+errors, and where there is none, the model that was not tuned listens (see `heard`).
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ SENTENCES = (
 )
 MOST = 20  # sentences
 SURE = 1.96
+WORSE = 0.1  # more wrong words than this, as a share, are too many even if they may be chance
 BROKE_OFF = 30.0  # letters a second; faster than anyone speaks, so the sentence must have ended early
 
 
 @dataclass(frozen=True)
 class WordErrors:
-    """Means over the sentences."""
+    """Means over the sentences: the shares of words that are wrong, or that were not heard."""
 
     cloned: float
     tuned: float
@@ -43,8 +44,9 @@ class WordErrors:
 
     @property
     def worse(self) -> bool:
-        """Whether the tuned voice has more errors, by more than chance."""
-        return self.tuned - self.cloned - self.interval > 0
+        """Whether the tuned voice has more errors, by more than chance or by many."""
+        more = self.tuned - self.cloned
+        return more > min(self.interval, WORSE)
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,7 @@ class Compared:
     pace_recorded: float
     errors: WordErrors | None = None  # None: there was no recogniser
     broke_off: int = 0  # sentences of the tuned voice that ended too early, beyond those of the clone
+    missed: WordErrors | None = None  # words that the model did not hear; None: the sentences have no words
 
     @property
     def gain(self) -> float:
@@ -67,18 +70,24 @@ class Compared:
 
     @property
     def won(self) -> bool:
-        """Whether the gain is more than chance, word errors have not grown by more than chance, and no more sentences
-        break off."""
-        return self.gain - self.interval > 0 and not (self.errors and self.errors.worse) and self.broke_off <= 0
+        """Whether the gain is more than chance, the words are kept, and no more sentences break off."""
+        return self.gain - self.interval > 0 and not self.words_lost and self.broke_off <= 0
+
+    @property
+    def words_lost(self) -> bool:
+        """Whether the tuned voice has lost words, as the recogniser or, without one, the model finds."""
+        found = self.errors or self.missed
+        return found is not None and found.worse
 
     @property
     def words(self) -> str:
-        errors = self.errors
+        errors, missed = self.errors, self.missed
         return (
             f"likeness {self.tuned:.3f}, a plain clone {self.cloned:.3f} (gain {self.gain:+.3f} ± {self.interval:.3f}, "
             f"{self.sentences} sentences); {self.pace_tuned:.1f} letters a second, clone {self.pace_cloned:.1f}, "
             f"recordings {self.pace_recorded:.1f}"
             + (f"; {errors.tuned:.1%} word errors, clone {errors.cloned:.1%}" if errors else "")
+            + (f"; {missed.tuned:.1%} of the words not heard, clone {missed.cloned:.1%}" if missed else "")
             + (f"; {self.broke_off} more sentences break off" if self.broke_off > 0 else "")
         )
 
@@ -89,20 +98,25 @@ class Sample:
     likeness: float
     pace: float
     wer: float | None = None
+    missed: float | None = None  # the share of its words that the model does not hear in it
+
+
+Share = Callable[[str, np.ndarray], float | None]
+"""The share of the words of a text that are not in its sound, as a judge finds; None: it cannot tell."""
 
 
 def spoken(
     tts: TTS, voice: Voice | str, cloner: Cloner, texts: Sequence[str], person: np.ndarray, look: Callable[[int], None],
-    word_errors: Callable[[str, np.ndarray], float | None],
+    word_errors: Share, missed: Share,
 ) -> list[Sample]:  # fmt: skip
-    """The sentences in a voice, how like the person they are, and how many words are wrong."""
+    """The sentences in a voice, how like the person they are, and how many words are wrong or not heard."""
     found = []
     for number, text in enumerate(texts):
         look(number)
         clip = tts.speak(text, voice=voice, seed=number)
         vector = cloner.embedding(clip.samples)
         found.append(Sample(clip.samples, cosine(vector, person), pace_of(text, clip.seconds),
-                            word_errors(text, clip.samples)))  # fmt: skip
+                            word_errors(text, clip.samples), missed(text, clip.samples)))  # fmt: skip
     return found
 
 
@@ -117,11 +131,15 @@ def compare(cloned: Sequence[Sample], tuned: Sequence[Sample], pace: float) -> C
         changes = values(tuned, name) - values(cloned, name)
         return SURE * float(changes.std(ddof=1)) / math.sqrt(len(changes)) if len(changes) > 1 else math.inf
 
-    heard = all(sample.wer is not None for sample in (*cloned, *tuned))
-    errors = WordErrors(mean(cloned, "wer"), mean(tuned, "wer"), interval("wer")) if heard else None
+    def shares(name: str) -> WordErrors | None:
+        if any(getattr(sample, name) is None for sample in (*cloned, *tuned)):
+            return None
+        return WordErrors(mean(cloned, name), mean(tuned, name), interval(name))
+
     return Compared(
         len(tuned), mean(cloned, "likeness"), mean(tuned, "likeness"), interval("likeness"),
-        mean(cloned, "pace"), mean(tuned, "pace"), pace, errors, broken(tuned) - broken(cloned),
+        mean(cloned, "pace"), mean(tuned, "pace"), pace, shares("wer"),
+        broken(tuned) - broken(cloned), shares("missed"),
     )  # fmt: skip
 
 

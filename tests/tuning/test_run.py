@@ -27,16 +27,21 @@ def folder(home: Path) -> Path:
     return many(home / "recordings", 30, 2.5)
 
 
-def judged(monkeypatch: pytest.MonkeyPatch, gain: float) -> None:
-    """The verdict, and a model that knows its recordings: a random one knows none."""
+def judged(monkeypatch: pytest.MonkeyPatch, gain: float, lost: float = 0.0) -> None:
+    """The verdict, and a model that knows its recordings: a random one knows none. `lost`: the share of the words that
+    the model does not hear in the tuned voice."""
 
     def spoken(
-        tts: Any, voice: Any, cloner: Any, texts: Sequence[str], person: np.ndarray, look: Any, word_errors: Any
-    ) -> list[Sample]:
-        better = gain if isinstance(voice, str) or voice.adapter is not None else 0.0
+        tts: Any, voice: Any, cloner: Any, texts: Sequence[str], person: np.ndarray, look: Any, word_errors: Any,
+        missed: Any,
+    ) -> list[Sample]:  # fmt: skip
+        tuned = isinstance(voice, str) or voice.adapter is not None
+        better = gain if tuned else 0.0
+        heard = missed(texts[0], np.zeros(24_000, np.float32))
+        assert heard is not None and 0 <= heard <= 1
         silence = np.zeros(2400, np.float32)
         return [
-            Sample(silence, 0.5 + better + 0.01 * (n % 3), 14.0, word_errors(text, silence))
+            Sample(silence, 0.5 + better + 0.01 * (n % 3), 14.0, word_errors(text, silence), lost * tuned)
             for n, text in enumerate(texts)
         ]
 
@@ -74,6 +79,16 @@ def test_a_clone_is_kept_where_tuning_did_not_win(
     assert done.code == 0 and not done.json["won"] and "clone" in done.err
     voice = voice_files.load("me")
     assert voice.adapter is None and voice.about["consent"] == "me"
+
+
+def test_a_voice_that_lost_its_words_is_not_kept(
+    omnitts: Omnitts, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged(monkeypatch, 0.1, lost=0.3)
+    done = omnitts("tune", str(folder), *ARGUMENTS, "-m", str(tune_kit.folder("small")), "--consent", "me", "--json")
+    assert done.code == 0 and not done.json["won"] and done.json["gain"] > done.json["interval"]
+    assert done.json["missed"] == 0.3 and done.json["missed_cloned"] == 0.0
+    assert voice_files.load("me").adapter is None
 
 
 def test_consent_and_a_name_are_required(omnitts: Omnitts, folder: Path) -> None:
@@ -143,7 +158,8 @@ def test_samples_are_spoken_after_each_epoch(
     names = {path.name for path in (home / "run" / "samples").iterdir()}
     assert {"epoch-01-1.flac", "epoch-01-3.flac", "clone-1.flac", "tuned-1.flac"} <= names
     lines = [json.loads(line) for line in (home / "run" / "curves.jsonl").read_text().splitlines()]
-    assert [line["likeness"] for line in lines if "likeness" in line] == [pytest.approx(0.61, abs=0.001)]
+    (sampled,) = [line for line in lines if "likeness" in line]
+    assert sampled["likeness"] == pytest.approx(0.61, abs=0.001) and sampled["missed"] == 0.0
     assert omnitts("tune", str(folder), *model, "--name", "other", "--full").code == 2
 
 

@@ -34,6 +34,22 @@ def test_more_word_errors_undo_a_gain() -> None:
     assert wer("Two cats, and 3 dogs.", "two cats and three frogs", "en") == 0.2
 
 
+def test_words_that_the_model_does_not_hear_undo_a_gain_unless_a_recogniser_hears_them() -> None:
+    clone, tuned = samples(0.5, 0.4, 0.6), samples(0.7, 0.6, 0.8)
+
+    def missed(voice: list[Sample], *shares: float) -> list[Sample]:
+        return [replace(one, missed=share) for one, share in zip(voice, shares, strict=True)]
+
+    same = compare(missed(clone, 0.1, 0.0, 0.1), missed(tuned, 0.0, 0.1, 0.1), 14.0)
+    assert same.won and same.missed and not same.missed.worse
+    few = compare(missed(clone, 0.0, 0.0, 0.0), missed(tuned, 0.4, 0.0, 0.0), 14.0)
+    assert few.missed and few.missed.interval > 0.13 and few.words_lost and not few.won  # many, if perhaps by chance
+    clear = compare(missed(clone, 0.0, 0.0, 0.0), missed(tuned, 0.09, 0.08, 0.09), 14.0)
+    assert clear.words_lost and "not heard" in clear.words
+    right = [replace(one, wer=0.0) for one in missed(tuned, 0.9, 0.9, 0.9)]
+    assert compare([replace(one, wer=0.0) for one in missed(clone, 0.0, 0.0, 0.0)], right, 14.0).won
+
+
 def test_a_sentence_that_breaks_off_undoes_a_gain() -> None:
     clone, tuned = samples(0.5, 0.4, 0.6, 0.5), samples(0.7, 0.6, 0.8, 0.7)
     short = [*tuned[:3], replace(tuned[3], pace=140.0)]
@@ -50,12 +66,16 @@ def test_figures() -> None:
     assert found.gain > 0.09 and "0.600" in found.words and found.pace_recorded == 15.0
 
 
+def nothing(text: str, sound: np.ndarray) -> None:
+    """Tells nothing about words."""
+
+
 def said_by(voice: Voice, sentences: Sequence[str], person: np.ndarray) -> tuple[list[Sample], np.ndarray]:
     """Sentences of `tiny` in a voice, compared with the vector of a person; and the mean of their own vectors."""
     with omnitts_cli.load("tiny", voice=voice, device="cpu", threads=1) as tts:
         cloner = tts.engine.model.cloner
         assert cloner is not None
-        made = spoken(tts, voice, cloner, sentences, person, lambda number: None, lambda text, sound: None)
+        made = spoken(tts, voice, cloner, sentences, person, lambda number: None, nothing, nothing)
         return made, np.mean([cloner.embedding(one.sound) for one in made], axis=0)
 
 
