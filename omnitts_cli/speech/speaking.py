@@ -254,12 +254,15 @@ class Stream:
         moved = True
         while moved and not self._ended:
             self.take_news()
-            moved = self._read_on()
+            silent = self.account.first_sound_s is None  # the first sound does not wait for the next piece
+            moved = not silent and self._read_on()
             for samples, sentence in self._ready():
                 moved = True
                 if self.account.first_sound_s is None and samples.size:
                     self.account.first_sound_s = time.perf_counter() - self.account.began
                 yield Chunk(samples, self.sample_rate, sentence)
+            if silent:
+                moved = self._read_on() or moved
         self._refuse_nothing()
 
     def _refuse_nothing(self) -> None:
