@@ -260,7 +260,7 @@ class Session:
 
     # ---- messages to the client
 
-    async def out(self, message: dict[str, Any]) -> None:
+    async def out(self, message: Any) -> None:
         """Sends a message, or raises Gone."""
         try:
             await self.send(message)

@@ -143,7 +143,7 @@ class WyomingConnection(Session):
 
     async def say(self, kind: str, data: Mapping[str, Any] | None = None, payload: bytes = b"") -> None:
         """Sends an event, or raises Gone."""
-        await self.out({"type": kind, "data": data or {}, "payload": payload})
+        await self.out(packed(kind, data or {}, payload))
 
     async def refuse(self, error: Exception) -> None:
         """An error event. What is not the client's fault goes to the log."""
@@ -172,28 +172,31 @@ class EventSound(Sound):
     """The sound of one utterance as events."""
 
     shape: dict[str, int] = field(default_factory=dict)
+    start: bytes = b""  # the event before the first sound, until it is sent
 
     async def send(self) -> None:
         """audio-start, audio-chunk ..., audio-stop"""
         encoding = await encoder(self.call, self.utterance.asked)
         self.shape = {"rate": encoding.rate, "width": WIDTH, "channels": CHANNELS}
+        self.start = packed("audio-start", self.shape, b"")
         try:
-            await self._say("audio-start")
             async for chunk in chunks(self.call):
                 if chunk.samples.size:
                     note_first_sound(self.call)
                     await self._out(await encoding.feed(chunk.samples))
             if rest := await encoding.finish():
                 await self._out(rest)
-            await self.session.out({"type": "audio-stop", "data": {}, "payload": b""})
+            await self._event(packed("audio-stop", {}, b""))
         finally:
             await encoding.close()
 
     async def _pass(self, data: bytes) -> None:
-        await self._say("audio-chunk", data)
+        await self._event(packed("audio-chunk", self.shape, data))
 
-    async def _say(self, kind: str, payload: bytes = b"") -> None:
-        await self.session.out({"type": kind, "data": self.shape, "payload": payload})
+    async def _event(self, event: bytes) -> None:
+        """audio-start leaves with the event after it: a client that reads it alone would take a core meanwhile."""
+        before, self.start = self.start, b""
+        await self.session.out(before + event)
 
 
 def fields_of(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -232,7 +235,7 @@ def sending(writer: asyncio.StreamWriter) -> Send:
     """Sends events, and waits while the client is slow."""
 
     async def send(message: Any) -> None:
-        writer.write(packed(message["type"], message["data"], message["payload"]))
+        writer.write(message)
         await writer.drain()
 
     return send
