@@ -35,13 +35,13 @@ def test_only_what_is_asked_for_runs(small_card: ModuleType) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize(("name", "gib", "slots"), [("0.6b", 3, 4), ("1.7b", 4, 4)])
-def test_a_small_cards_code_speaks_in_its_memory(name: str, gib: int, slots: int, tmp_path: Path) -> None:
-    """Kernels compiled for sm_86 with its shared memory, and slots of a minute beside a desktop."""
+@pytest.mark.parametrize(("name", "gib", "slots"), [("0.6b", 3, 2), ("1.7b", 4, 3)])
+def test_a_model_speaks_in_the_memory_of_a_small_card(name: str, gib: int, slots: int) -> None:
+    """Slots of a minute beside a desktop, with the kernels that a small card has too, compiled for this one."""
     import os
 
-    line = [sys.executable, BENCHMARKS / "small_card.py", "--call", f"memory {name} {gib} auto"]
-    env = {**os.environ, "OMNITTS_NATIVE": "0", "TRITON_CACHE_DIR": str(tmp_path)}
+    line = [sys.executable, BENCHMARKS / "small_card.py", "--own", "--call", f"memory {name} {gib} auto"]
+    env = {**os.environ, "OMNITTS_NATIVE": "0"}
     done = subprocess.run(line, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout.splitlines()[-1])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Self
 
 import numpy as np
@@ -78,7 +78,7 @@ class AcceleratorStream:
 
     def capture(self, step: Callable[[], None]) -> Callable[[], None]:
         self.api.synchronize()  # the step's buffers were created in another stream
-        with self:
+        with self, self._into_pool():
             for _ in range(WARM_UPS):
                 step()
         self.api.synchronize()
@@ -90,6 +90,10 @@ class AcceleratorStream:
                 graph.replay()
 
         return replay
+
+    def _into_pool(self) -> AbstractContextManager[None]:
+        """Memory comes from the graphs' pool in this context, so that a capture takes over that of its warm-ups."""
+        return nullcontext()
 
     def _record(self, graph: Any, step: Callable[[], None]) -> None:
         # another model of this process may be speaking; its thread may still query its own events

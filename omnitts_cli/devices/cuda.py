@@ -5,6 +5,9 @@ CUDA too; they run the plain operations, because every kernel here is written an
 from __future__ import annotations
 
 import sys
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
@@ -36,6 +39,23 @@ def is_rocm() -> bool:
 
 class CUDAStream(AcceleratorStream):
     api, new_graph = torch.cuda, torch.cuda.CUDAGraph
+
+    def __init__(self, device: torch.device, urgent: bool) -> None:
+        super().__init__(device, urgent)
+        self._at = (torch.cuda.current_device() if device.index is None else device.index, self._pool)
+        torch._C._cuda_beginAllocateCurrentThreadToPool(*self._at)  # a pool that nobody uses cannot be used again
+        torch._C._cuda_endAllocateToPool(*self._at)
+        weakref.finalize(self, torch._C._cuda_releasePool, *self._at).atexit = False
+
+    @contextmanager
+    def _into_pool(self) -> Iterator[None]:
+        torch.cuda.empty_cache()  # the allocator gives nothing back while memory comes from a pool
+        torch._C._cuda_beginAllocateCurrentThreadToPool(*self._at)
+        try:
+            yield
+        finally:
+            torch._C._cuda_endAllocateToPool(*self._at)
+            torch._C._cuda_releasePool(*self._at)
 
 
 class CUDADevice(Accelerator):
@@ -125,10 +145,11 @@ class CUDADevice(Accelerator):
             torch.cuda.set_per_process_memory_fraction(min(1.0, size_bytes / whole), self.torch_device)
 
     def free_bytes(self) -> int:
-        """With what the allocator keeps for the next tensors."""
-        used = torch.cuda.memory_allocated(self.torch_device)
-        free = torch.cuda.mem_get_info(self.torch_device)[0] + torch.cuda.memory_reserved(self.torch_device) - used
-        return free if self.most_bytes is None else max(0, min(free, self.most_bytes - used))
+        """Without what the allocator keeps in pieces between tensors: large tensors do not fit in there."""
+        torch.cuda.empty_cache()
+        free = torch.cuda.mem_get_info(self.torch_device)[0]
+        kept = torch.cuda.memory_reserved(self.torch_device)
+        return free if self.most_bytes is None else max(0, min(free, self.most_bytes - kept))
 
     def stream(self, urgent: bool = False) -> CUDAStream:
         return CUDAStream(self.torch_device, urgent)

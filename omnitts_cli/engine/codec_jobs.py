@@ -170,7 +170,12 @@ class SoundSteps:
         self._out: dict[tuple[int, int], tuple[Any, Any]] = {}
         self._replays: dict[tuple[int, int], Replay] = {}
         if context.captures:
-            sizes = [(frames, rows) for frames in plan.chunks for rows in self._row_sizes]
+            sizes = [
+                (frames, rows)
+                for frames in plan.chunks
+                for rows in self._row_sizes
+                if rows <= fitting(self._row_sizes, rows_together(frames, most, plan.sound_frames))
+            ]
             self._decoder.prepare(sizes)
             for key in sorted(sizes, key=lambda s: s[0] * s[1], reverse=True):
                 self._replays[key] = stream.capture(partial(self._run, *key))

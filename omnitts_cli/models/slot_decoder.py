@@ -50,6 +50,13 @@ def slot_decoder(
     return FusedSlotDecoder(codec, slots, longest, ops, halves, device)
 
 
+def place_weights(codec: Codec, ops: CodecOps | None, device: torch.device) -> None:
+    """Puts the weights on an accelerator in the layout of its slot decoders, before any is made: what they take is
+    known then."""
+    if ops is not None and isinstance(codec, UpsamplingDecoder) and device.type not in ("cpu", "meta"):
+        _layout_of(codec, ops.operand, device)
+
+
 def call_bytes(codec: Codec, frames: int, rows: int) -> int:
     """Estimates the device memory of one call: the inputs of all layers, and the widest ones in float32."""
     if not isinstance(codec, UpsamplingDecoder):

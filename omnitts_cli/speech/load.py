@@ -44,6 +44,7 @@ from omnitts_cli.speech.memory import (
     shortened,
     slot_bytes,
     with_prefixes,
+    with_sound_frames,
 )
 from omnitts_cli.voices import Adapter
 from omnitts_cli.weights import eight
@@ -501,6 +502,7 @@ def plan_for(model: SpeechModel, device: Device, settings: EngineSettings = DEFA
     most = model.facts.max_positions
     plan = replace(plan, positions=min(plan.positions, most), frames=min(plan.frames, most))
     plan = plan.with_few_graphs() if device.few_graphs else plan
+    plan = with_sound_frames(model, device, plan, taken) if device.captures else plan
     return plan if settings.seconds else shortened(model, device, plan, taken)
 
 

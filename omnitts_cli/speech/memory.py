@@ -4,12 +4,14 @@ beside them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
 from omnitts_cli.devices.device import Device
 from omnitts_cli.devices.host import HostDevice
+from omnitts_cli.engine.codec_jobs import rows_together
 from omnitts_cli.engine.slots import Plan
 from omnitts_cli.errors import DeviceError, Notice
 from omnitts_cli.kernels.ops import EIGHT, EightBits, grouped_shape
@@ -135,6 +137,10 @@ LEAST_SLOTS = 4
 KEPT_FREE = 0.15
 """Share of the free memory that slots leave to captured steps and the codec's chunks."""
 KEPT_BESIDE_CALLS = 0.05  # the same, beside the largest captured calls: for kept prefixes of prompts
+SOUND_SHARE = 0.125
+"""Share of the free memory that one call of the codec may take, if one request fits into it."""
+LIBRARY_BYTES = 96 << 20
+"""Workspaces of the libraries, one for each stream; on an H100, 32 MiB each."""
 PREFIX_ROWS = 256
 """Of a long prefix: a clone's clip of 15 s, and its text."""
 
@@ -158,12 +164,27 @@ def fitting_slots(model: SpeechModel, device: Device, plan: Plan, taken: int = 0
         smaller = plan.with_slots(slots)
         call = 0
         if device.captures:
-            call = model.call_bytes(plan.chunks[-1], min(slots, max(smaller.sound_rows)))
-            call += model.prompt_bytes(smaller.prefill_rows[-1])
+            call = sound_bytes(model, smaller) + model.prompt_bytes(smaller.prefill_rows[-1]) + LIBRARY_BYTES
         kept = max(KEPT_FREE * free, call + KEPT_BESIDE_CALLS * free)
         if (slots + 1) * each + kept <= free:
             return slots
     return 0
+
+
+def sound_bytes(model: SpeechModel, plan: Plan) -> int:
+    """Of the largest call of the codec."""
+    most = min(plan.slots, max(plan.sound_rows))
+    return max(model.call_bytes(n, rows_together(n, most, plan.sound_frames)) for n in plan.chunks)
+
+
+def with_sound_frames(model: SpeechModel, device: Device, plan: Plan, taken: int = 0) -> Plan:
+    """The plan, with as many frames in one call of the codec as fit into its share of the memory: those of one request,
+    or twice as many, and so on."""
+    room = SOUND_SHARE * (device.free_bytes() - taken)
+    while sound_bytes(model, plan) > room and (plan.sound_frames or math.inf) > plan.chunks[-1]:
+        frames = plan.sound_frames or plan.chunks[-1] << max(plan.sound_rows).bit_length()
+        plan = replace(plan, sound_frames=max(frames // 2, plan.chunks[-1]))
+    return plan
 
 
 def with_prefixes(model: SpeechModel, device: Device, plan: Plan) -> Plan:

@@ -22,6 +22,7 @@ from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import EIGHT, Ops
 from omnitts_cli.models.codec_decoder import CodecDecoder
 from omnitts_cli.models.roles import SpeechModel
+from omnitts_cli.models.slot_decoder import place_weights
 from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.speech.load import origin_of
 from omnitts_cli.weights import eight
@@ -66,6 +67,7 @@ def stored(
     for part in pieces.all():
         filled(part)
     model = family.assemble(source.name, config, pieces, tokenizer, device.to_device, ops)
+    place_weights(model.codec, ops.codec, device.torch_device)
     return replace(model, cloner=family.cloner(config, filled, device.to_device)), pieces
 
 
@@ -155,6 +157,7 @@ def random(name: str, variant: str | None, device: Device, language: str) -> Spe
         filled(part)
     tokenizer = PieceTokenizer(config.text_vocabulary)
     model = family.assemble(f"random:{short}", config, pieces, tokenizer, device.to_device, ops)
+    place_weights(model.codec, ops.codec, device.torch_device)
     return replace(model, cloner=family.cloner(config, filled, device.to_device))
 
 

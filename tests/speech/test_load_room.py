@@ -22,9 +22,9 @@ from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.models.slot_decoder import call_bytes
 from omnitts_cli.request import Request
 from omnitts_cli.settings.engine import EngineSettings
-from omnitts_cli.speech import load, networks
+from omnitts_cli.speech import load, memory, networks
 from omnitts_cli.speech.load import plan_for, start
-from omnitts_cli.speech.memory import fitting_slots, shortened, slot_bytes, with_prefixes
+from omnitts_cli.speech.memory import fitting_slots, shortened, slot_bytes, with_prefixes, with_sound_frames
 from omnitts_cli.voices import Named
 
 
@@ -81,6 +81,7 @@ def test_slots_leave_room_for_the_largest_call_of_the_codec(
     device = SmallDevice(200 * each, 999)
     device.captures = True
     monkeypatch.setattr(Networks, "prompt_bytes", lambda model, rows: 0)
+    monkeypatch.setattr(memory, "LIBRARY_BYTES", 0)
     monkeypatch.setattr(Networks, "call_bytes", lambda codec, frames, rows: rows * frames * each // 16)
     assert [plan.with_slots(slots).sound_rows[-1] for slots in (141, 81)] == [64, 32]
     assert fitting_slots(model, device, plan) == 127  # 128 would have calls of 64 rows and room for 125
@@ -88,6 +89,18 @@ def test_slots_leave_room_for_the_largest_call_of_the_codec(
     assert fitting_slots(model, device, plan) == 120 - 6 - 32 - 1
     device.captures = False
     assert fitting_slots(model, device, plan) == 120 * 0.85 - 1
+
+
+def test_one_call_of_the_codec_takes_an_eighth_of_the_memory(
+    model: SpeechModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A chunk of 16 frames of one request always fits."""
+    plan = Plan.of(64, 4, 12.5, prompt_rows=64)
+    device = SmallDevice(8 << 20, 999)
+    monkeypatch.setattr(Networks, "call_bytes", lambda codec, frames, rows: frames * rows)
+    for frames, wanted in ((1 << 20, None), (512, None), (511, 256), (300, 256), (100, 64), (16, 16), (1, 16)):
+        device.free = 8 * frames
+        assert with_sound_frames(model, device, plan).sound_frames == wanted
 
 
 def test_requests_are_shorter_where_fewer_than_four_would_fit(model: SpeechModel) -> None:
