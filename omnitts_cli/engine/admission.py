@@ -198,10 +198,12 @@ class Admission:
 
     def _gathers(self) -> bool:
         """Whether newcomers wait for more of them."""
+        if not self._context.device.captures or len(self.records) < FULL:
+            self._gathered = 0
+            return False
         while self._left and self._frames - self._left[0] > FOLLOWED_TURNS:
             self._left.popleft()
-        come, running = len(self._waiting), len(self.records)
-        if not self._context.device.captures or running < FULL or not 0 < come < len(self._left):
+        if not 0 < len(self._waiting) < len(self._left):
             self._gathered = 0
         elif self.opening or self._gathered == GATHER_TURNS:
             self._gathered = 0

@@ -293,24 +293,14 @@ class CodecJobs:
 
     def _launch(self, records: Iterable[Record], turn_s: float) -> bool:
         now, launched = time.perf_counter(), False
-        dues: list[Due] = []
-        pending: set[int] = set()
-        running = 0
-        for record in records:
-            runnable = record.runnable
-            running += runnable
-            one = self._due(record, now, turn_s)
-            if one is not None:
-                dues.append(one)
-            elif runnable:
-                pending.add(record.reference + record.made - record.decoding)
+        found = [(record, self._due(record, now, turn_s)) for record in records]
+        dues = [one for _, one in found if one is not None]
         limits = self._steps.most_rows, self._plan.sound_frames
-        few_ends = few([one.record.made for one in dues if one.record.state is State.FINISHING], running)
         for batch in together(dues, *limits):
             if len(self.in_flight) >= MOST:
                 break
             full = len(batch) == rows_together(batch[0].size, *limits)
-            if self._pads and not full and waits(batch, pending, few_ends):
+            if self._pads and not full and self._gains(batch, found):
                 continue
             if any(one.record.unreported(one.record.decoding + one.frames) for one in batch):
                 self._stream.wait_event(self._frame_stream.record_event())
@@ -322,6 +312,14 @@ class CodecJobs:
                 one.record.jobs += 1
             launched = True
         return launched
+
+    @staticmethod
+    def _gains(batch: list[Due], found: list[tuple[Record, Due | None]]) -> bool:
+        """Whether chunks are left for a later call, with chunks of others. `found`: what is due of each request."""
+        runnable = [(record, one) for record, one in found if record.runnable]
+        pending = {record.reference + record.made - record.decoding for record, one in runnable if one is None}
+        ends = [one.record.made for _, one in found if one is not None and one.record.state is State.FINISHING]
+        return waits(batch, pending, few(ends, len(runnable)))
 
     def _due(self, record: Record, now: float, turn_s: float) -> Due | None:
         if record.silent:
