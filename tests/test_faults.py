@@ -39,7 +39,7 @@ FAULTS = [
     Fault("engine/admission.py", "max(record.launched - 1, 0)", "record.launched", "engine/test_admission.py"),
     Fault("engine/admission.py", "self.free.append(record.slot)", "pass", "engine/test_engine.py -k cancelling_frees"),
     Fault("engine/engine.py", "if record.state is State.DONE:", "if False:", "engine/test_engine.py -k late_words"),
-    Fault("engine/meter.py", "if held < 0:", "if held < -1:", "engine/test_meter.py"),
+    Fault("bench/meter.py", "if held < 0:", "if held < -1:", "bench/test_meter.py"),
     # models and plain operations
     Fault("kernels/plain_frame.py", "made >= limit, LIMIT", "made > limit, LIMIT", "kernels/cpu/test_frame.py"),
     Fault("kernels/plain.py", "low * cos - high * sin", "low * cos + high * sin", "kernels/test_plain.py"),

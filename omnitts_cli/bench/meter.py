@@ -11,8 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-AUDIBLE = 10 ** (-60 / 20)
-"""Samples below -60 dBFS count as silence."""
+from omnitts_cli.engine.slots import AUDIBLE
 
 STORED_S = 0.2
 """A player that holds this much sound before it starts is the one whose underruns are counted."""

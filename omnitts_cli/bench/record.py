@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from omnitts_cli.audio.chunk import Stopped
-from omnitts_cli.engine.meter import RequestMeter
+from omnitts_cli.bench.meter import RequestMeter
 from omnitts_cli.request import Request
 from omnitts_cli.voices import Voice
 

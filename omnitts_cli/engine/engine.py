@@ -21,8 +21,7 @@ from omnitts_cli.audio.chunk import Chunk, Clip, Stopped
 from omnitts_cli.devices.device import Device, Fetch, Stream
 from omnitts_cli.engine.admission import Admission, PrefillSteps, runaway_limit, top_up
 from omnitts_cli.engine.codec_jobs import CodecJobs, Decoded
-from omnitts_cli.engine.meter import AUDIBLE, RequestMeter
-from omnitts_cli.engine.slots import Plan, Record, Replay, SlotTable, State, StepContext, Stop, fitting
+from omnitts_cli.engine.slots import AUDIBLE, Plan, Record, Replay, SlotTable, State, StepContext, Stop, fitting
 from omnitts_cli.engine.snapshot import RequestSnapshot, Snapshot
 from omnitts_cli.errors import InputError, ModelError, OmniError, UsageError
 from omnitts_cli.kernels.arrays import read, set_number, without_gradients
@@ -108,10 +107,9 @@ class Engine:
         `turns` (only with `live`): the user turns that this text answers; `feed` then takes token ids.
         """
         name = request.id or next(name for n in self._ids if (name := f"r{n}") not in self._records)
-        meter = RequestMeter(self.model.facts.sample_rate, time.perf_counter())
         early: str | list[int] = request.text if turns is None else []
         record = Record(
-            name, request, meter, priority=priority, client=client, live=live, open_text=live, turns=turns, early=early
+            name, request, priority=priority, client=client, live=live, open_text=live, turns=turns, early=early
         )
         if self._records.setdefault(name, record) is not record:
             raise UsageError(f"a request with the id '{name}' is already being spoken")
@@ -137,10 +135,6 @@ class Engine:
     def resume(self, name: str) -> None:
         """Let a paused request go on."""
         self._call(name, lambda record: setattr(record, "paused", False))
-
-    def meter(self, name: str) -> RequestMeter:
-        """The meter of a request whose last chunk has not been handed out."""
-        return self._records[name].meter
 
     def unread(self, name: str) -> int:
         """Tokens of a request with `turns` that no frame has read yet; 0 for a request that has ended."""
@@ -391,7 +385,6 @@ class Engine:
 
     def _hand_out(self, record: Record, pcm: np.ndarray, codes: np.ndarray, stopped: Stopped | None) -> None:
         """A chunk for the caller; with `stopped` it is the last and the request is done."""
-        record.meter.add(pcm, time.perf_counter())
         self._news.append(Chunk(record.id, record.chunks, pcm, codes, stopped is not None, stopped, record.tokens))
         record.chunks += 1
         if stopped is not None:
@@ -408,7 +401,6 @@ class Engine:
 
     def _retire(self, record: Record, stopped: str) -> None:
         """The request is done; its slot is free."""
-        record.meter.end(time.perf_counter(), stopped)
         record.state = State.DONE
         del self._records[record.id]
         if self._admission.leave(record) and record.stop in (Stop.RUNNING, Stop.BROKEN):

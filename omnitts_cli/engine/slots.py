@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from omnitts_cli.devices.device import Device
-from omnitts_cli.engine.meter import RequestMeter
 from omnitts_cli.kernels import ops
 from omnitts_cli.kernels.arrays import zeros
 from omnitts_cli.models.roles import (
@@ -44,6 +43,8 @@ if TYPE_CHECKING:
 CUDA_BUCKETS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 64, 96, 128, 160, 192, 224)
 SOUND_ROWS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 Replay = Callable[[], None]
+AUDIBLE = 10 ** (-60 / 20)
+"""Samples below -60 dBFS count as silence."""
 
 
 PROMPT_ROWS = 1024
@@ -279,7 +280,6 @@ class Record:
 
     id: str
     request: Request
-    meter: RequestMeter
     state: State = State.WAITING
     paused: bool = False
 

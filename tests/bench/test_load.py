@@ -15,8 +15,8 @@ from patience import eventually
 
 from omnitts_cli.bench import load
 from omnitts_cli.bench.load import Extent, apart_loop, arrivals, closed_loop, open_loop, staggered
+from omnitts_cli.bench.meter import RequestMeter
 from omnitts_cli.bench.record import Result
-from omnitts_cli.engine.meter import RequestMeter
 from omnitts_cli.errors import UsageError
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnitts_cli.engine.meter import AUDIBLE, RequestMeter
+from omnitts_cli.bench.meter import AUDIBLE, RequestMeter
 
 RATE = 1000
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from omnitts_cli.bench.meter import RequestMeter
 from omnitts_cli.bench.record import Result, Work
-from omnitts_cli.engine.meter import RequestMeter
 from omnitts_cli.request import Request
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from omnitts_cli.bench.load import Run
+from omnitts_cli.bench.meter import RequestMeter
 from omnitts_cli.bench.record import Result, Work
 from omnitts_cli.bench.stats import goodput, level, spread
-from omnitts_cli.engine.meter import RequestMeter
 from omnitts_cli.request import Request
 
 

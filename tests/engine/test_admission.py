@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.engine.admission import FairQueue, runaway_limit, top_up
 from omnitts_cli.engine.engine import Engine
-from omnitts_cli.engine.meter import RequestMeter
 from omnitts_cli.engine.slots import Plan, Record, SlotTable, State, StepContext
 from omnitts_cli.kernels import plain_frame
 from omnitts_cli.models.roles import SpeechModel
@@ -30,7 +29,7 @@ def test_the_runaway_limit_is_well_above_the_slowest_speech() -> None:
 def queued(*entries: tuple[str, int, str]) -> tuple[FairQueue, dict[str, Record]]:
     queue, records = FairQueue(), {}
     for name, priority, client in entries:
-        records[name] = Record(name, Request(""), RequestMeter(24_000, 0.0), priority=priority, client=client)
+        records[name] = Record(name, Request(""), priority=priority, client=client)
         queue.push(records[name])
     return queue, records
 
@@ -60,7 +59,7 @@ def test_a_removed_request_is_not_served() -> None:
 def test_short_pieces_wait_for_frames_while_someone_listens_to_another_text() -> None:
     queue, listened = FairQueue(), {1, 2}
     for name, script, priority in [("a", 2, STREAMING), ("b", 2, STREAMING), ("c", 3, BULK), ("d", 1, STREAMING)]:
-        queue.push(Record(name, Request("", script=script), RequestMeter(24_000, 0.0), priority=priority))
+        queue.push(Record(name, Request("", script=script), priority=priority))
     assert queue.pop(listened).id == "a"
     queue.owe(2, 20)
     assert queue.pop(listened).id == "d"  # another text has not had its turn
@@ -68,7 +67,7 @@ def test_short_pieces_wait_for_frames_while_someone_listens_to_another_text() ->
     assert queue.pop(listened) is None
     queue.pay(19)
     assert queue.pop(listened) is None and len(queue) == 2
-    queue.push(Record("e", Request("", script=2), RequestMeter(24_000, 0.0), priority=FIRST_SOUND))
+    queue.push(Record("e", Request("", script=2), priority=FIRST_SOUND))
     assert queue.pop(listened).id == "e"  # a first sound never waits
     queue.pay(1)
     assert queue.pop(listened).id == "b" and queue.pop(listened) is None
@@ -119,7 +118,7 @@ def test_pieces_of_a_text_begin_one_by_one_while_someone_listens_to_it(
 
 
 def test_who_waits_for_the_last_sound_still_listens() -> None:
-    record = Record("a", Request("Hello."), RequestMeter(24_000, 0.0), state=State.FINISHING)
+    record = Record("a", Request("Hello."), state=State.FINISHING)
     assert record.wanted
     record.state = State.RUNNING
     assert record.wanted
@@ -239,7 +238,7 @@ def test_host_and_device_agree_about_the_ring(model: SpeechModel, data: st.DataO
     table.live[0] = True
     device = CPUDevice(1)
     context = StepContext(model, device, plan, table, model.talker.cache(2, 8))
-    record = Record("x", Request("x"), RequestMeter(8000, 0.0), State.RUNNING, slot=0, limit=1000, closing=False)
+    record = Record("x", Request("x"), State.RUNNING, slot=0, limit=1000, closing=False)
     count, sent = data.draw(st.integers(0, 25), label="rows"), 0
     rows = torch.arange(1.0, count + 1)[:, None].expand(-1, model.facts.hidden)
     heard: deque[float] = deque()

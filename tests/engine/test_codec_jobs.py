@@ -14,7 +14,6 @@ from engine_kit import plan_of
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.devices.workers import WorkerFetch
 from omnitts_cli.engine.codec_jobs import END_RUNNING, FEW, MANY, MOST, NEWCOMERS, SOME, CodecJobs, few
-from omnitts_cli.engine.meter import RequestMeter
 from omnitts_cli.engine.slots import Record, SlotTable, State, StepContext, Stop
 from omnitts_cli.models import networks
 from omnitts_cli.models.roles import SpeechModel
@@ -38,8 +37,7 @@ def jobs(context: StepContext) -> CodecJobs:
 
 
 def record(slot: int, made: int, **more: int) -> Record:
-    meter = RequestMeter(8000, 0.0)
-    return Record("x", Request("x"), meter, State.RUNNING, slot=slot, limit=90, made=made, launched=made, **more)
+    return Record("x", Request("x"), State.RUNNING, slot=slot, limit=90, made=made, launched=made, **more)
 
 
 def test_the_first_chunk_is_one_frame(jobs: CodecJobs, context: StepContext) -> None:

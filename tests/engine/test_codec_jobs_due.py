@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnitts_cli.engine.codec_jobs import LEAST_LEAD_S, Due, due, grows, largest, together
-from omnitts_cli.engine.meter import RequestMeter
 from omnitts_cli.engine.slots import Record, State
 from omnitts_cli.request import Request
 
@@ -18,7 +17,7 @@ FRAME_S = 0.08
 def speaking(**facts: object) -> Record:
     """A request in the middle of its speech unless said otherwise."""
     usual = {"state": State.RUNNING, "limit": 100, "launched": 20, "closed": True}
-    return Record("x", Request("hi"), RequestMeter(8000, 0.0), **usual | facts)
+    return Record("x", Request("hi"), **usual | facts)
 
 
 def frames(record: Record, available: int, lead_s: float = 0.0, first: int = 1) -> int | None:

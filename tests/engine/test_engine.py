@@ -282,21 +282,6 @@ def test_clip_leaves_the_others_theirs() -> None:
     assert isinstance(over[nobody.id], Failed)
 
 
-def test_the_meter_knows_when_and_how_it_ended() -> None:
-    engine = engine_of(2)
-    good, bad, gone = requests_of(3)
-    for request in (good, replace(bad, voice=Named("nobody")), gone):
-        engine.submit(request)
-    meters = {request.id: engine.meter(request.id) for request in (good, bad, gone)}
-    engine.cancel(gone.id)
-    samples = sum(
-        len(news.pcm) for _ in iter(lambda: engine.busy, False) for news in engine.step() if isinstance(news, Chunk)
-    )
-    assert [meters[r.id].stopped for r in (good, bad, gone)] == ["end", "failed", "cancelled"]
-    assert sum(n for _, n in meters[good.id].arrivals) == samples
-    assert 0 < meters[good.id].first_s <= meters[good.id].wall_s
-
-
 def test_first_sounds_are_handed_out_before_ends() -> None:
     """Chunks of one request stay in order. Where one ends, its caller sends the next request, which takes time."""
     engine = engine_of(2)

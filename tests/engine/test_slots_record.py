@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from omnitts_cli.engine.meter import RequestMeter
 from omnitts_cli.engine.slots import Record, State, Stop
 from omnitts_cli.request import Request
 
@@ -12,7 +11,7 @@ from omnitts_cli.request import Request
 def record(**facts: object) -> Record:
     """A running request with a reference of two frames, unless said otherwise."""
     usual = {"state": State.RUNNING, "limit": 10, "reference": 2}
-    return Record("x", Request("hi"), RequestMeter(8000, 0.0), **usual | facts)
+    return Record("x", Request("hi"), **usual | facts)
 
 
 @pytest.mark.parametrize(
