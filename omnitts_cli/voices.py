@@ -57,6 +57,11 @@ class Adapter:
 
     pairs: Mapping[str, Pair]
 
+    @property
+    def nbytes(self) -> int:
+        """The memory that its numbers take."""
+        return sum(pair.a.nbytes + pair.b.nbytes for pair in self.pairs.values())
+
     @cached_property
     def sha256(self) -> str:
         """Of all its numbers: adapters with equal sums are the same."""

@@ -77,7 +77,9 @@ def serve(
 
         def load(model: ServedModel) -> TTS:
             console.note(f"loading {model.name} ...")
-            opened = engines.open(model.source, variant=model.variant, tell=console.notice, **settings)
+            opened = engines.open(
+                model.source, variant=model.variant, voice=model.voice, tell=console.notice, **settings
+            )
             introduce(model, opened, machine.device, machine.dtype)
             return opened
 

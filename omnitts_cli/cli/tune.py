@@ -46,7 +46,7 @@ def tune(
                 language=language_code(tuning.language) if tuning.language else None, rank=tuning.rank,
                 rate=tuning.rate, epochs=tuning.epochs, minutes=tuning.minutes, share=tuning.held_out,
                 seed=tuning.seed, folder=tuning.output_dir, transcribe=tuning.transcribe, asr_model=tuning.asr_model,
-                full=tuning.full, samples=tuning.samples, dry_run=tuning.dry_run,
+                full=tuning.full, samples=tuning.samples, keep=tuning.keep, dry_run=tuning.dry_run,
                 confirm=asked(progress, yes or messages.no_input), tell=console.notice, look=looks(progress),
                 device=machine.device, threads=machine.threads, offline=network.offline,
             )  # fmt: skip

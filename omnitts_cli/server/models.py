@@ -40,13 +40,16 @@ State = Literal["unloaded", "loading", "ready", "failed"]
 
 @dataclass(eq=False)
 class ServedModel:
-    """One checkpoint. `kinds` are known before it is loaded if its name has them."""
+    """One checkpoint. `kinds` are known before it is loaded if its name has them. `voice`: a tuned one that was merged
+    into it.
+    """
 
     name: str
     source: str  # as open_engine takes it
     variant: str
     group: str  # the value of -m
     kinds: frozenset[str] | None = None
+    voice: Voice | None = None
     state: State = "unloaded"
     tts: TTS | None = None
     card: dict[str, Any] | None = None  # what `--via` asks
@@ -56,6 +59,11 @@ class ServedModel:
     loading: asyncio.Task[TTS] | None = None
     live: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
     """Limits utterances whose text is still arriving: they may hold a slot for minutes, so one is left to others."""
+
+    @property
+    def voice_sum(self) -> str | None:
+        """The checksum of the adapter that was merged."""
+        return None if self.voice is None or self.voice.adapter is None else self.voice.adapter.sha256
 
     @property
     def speech(self) -> Any:
@@ -88,22 +96,25 @@ class Models:
         hub: Hub,
         load: Callable[[ServedModel], TTS],
         tell: Callable[[str], None] = lambda line: None,
+        most_tuned: int = 2,
     ) -> None:
         self.all, self._hub, self._load, self._tell = models, hub, load, tell
+        self.tuned: list[ServedModel] = []  # those of tuned voices, while they are open or wanted
+        self._most_tuned = most_tuned
         self.warm = False  # the models of --preload are ready
         self._opening = asyncio.Lock()  # one at a time: each is fitted into the memory that is free
 
     @property
     def loaded(self) -> list[ServedModel]:
         """The models that are ready."""
-        return [model for model in self.all if model.state == "ready"]
+        return [model for model in (*self.all, *self.tuned) if model.state == "ready"]
 
     @property
     def healthy(self) -> bool:
         """Whether no engine thread is dead or stuck."""
         return all(
             model.tts is None or (model.tts.engine.broken is None and model.tts.engine.stuck_s() < STUCK_S)
-            for model in self.all
+            for model in (*self.all, *self.tuned)
         )
 
     def named(self, name: str | None) -> list[ServedModel]:
@@ -134,6 +145,40 @@ class Models:
         raise Problem(400, f"{what} {can}", code="unsupported_task", param="model" if name else "task_type",
                       hint=f"served: {served}")  # fmt: skip
 
+    async def of_tuned(self, name: str | None, voice: Voice) -> ServedModel:
+        """A ready model into which a tuned voice was merged. Where there are as many as the budget allows, it replaces
+        the one that was idle longest."""
+        made = voice.about.get("model")
+        base = next((model for model in self.named(name) if made in (model.name, model.source)), None)
+        if base is None or not self._most_tuned or voice.adapter is None:
+            why = f"is tuned for {made}, which is not served" if self._most_tuned else "is tuned; none is served"
+            hint = f"omnitts serve -m {made}" if self._most_tuned else "omnitts serve --tuned-voices 2"
+            raise Problem(400, f"voice '{voice.name}' {why}", code="unsupported_task", param="voice", hint=hint)
+        wanted = (base.source, voice.adapter.sha256)
+        found = next((one for one in self.tuned if (one.source, one.voice_sum) == wanted), None)
+        if found is None:
+            self._make_room(voice)
+            found = ServedModel(f"{base.name} with {voice.name}", base.source, base.variant, base.group,
+                                frozenset({"cloned"}), voice)  # fmt: skip
+            self.tuned.append(found)
+        found.active += 1  # so that no other replaces it while it is loaded
+        try:
+            await self.ready(found)
+        finally:
+            found.active -= 1
+            if found.state == "failed":
+                self.tuned.remove(found)
+        return found
+
+    def _make_room(self, voice: Voice) -> None:
+        """Room for one more tuned voice, or 503."""
+        while len(self.tuned) >= self._most_tuned:
+            idle = min((one for one in self.tuned if not one.active), key=lambda model: model.used, default=None)
+            if idle is None:
+                raise busy(f"{len(self.tuned)} other tuned voices are in use", "model_busy", 5)
+            self._tell(f"unloading {idle.name} to make room for {voice.name}")
+            self.close(idle)
+
     async def ready(self, model: ServedModel) -> TTS:
         """The open model. Several requests for one that is not loaded wait for one loading, which goes on when they
         leave: its thread cannot be stopped.
@@ -157,6 +202,7 @@ class Models:
     async def _opened(self, model: ServedModel) -> TTS:
         if model.tts is not None:
             self.close(model)  # a new engine, once the old one's requests have failed
+            self.tuned += [model] if model.voice is not None else []
         async with self._opening:
             return await self._open(model)
 
@@ -212,7 +258,7 @@ class Models:
 
     def end(self) -> None:
         """Closes all models and stops waiting for those that are being loaded."""
-        for model in self.all:
+        for model in (*self.all, *self.tuned):
             if model.loading is not None:
                 model.loading.cancel()
             if model.tts is not None:
@@ -221,6 +267,8 @@ class Models:
     def close(self, model: ServedModel) -> None:
         """Closes one model and gives its memory back."""
         tts, model.tts, model.state = model.tts, None, "unloaded"
+        if model in self.tuned:
+            self.tuned.remove(model)
         if tts is not None:
             tts.close()
             tts.engine.device.synchronize()

@@ -132,7 +132,7 @@ class Replica:
 
     def _load(self, model: ServedModel) -> tts.TTS:
         device, dtype = self.order.settings.get("device", "auto"), self.order.settings.get("dtype", "auto")
-        opened = self.engines.open(model.source, variant=model.variant, **self.order.settings)
+        opened = self.engines.open(model.source, variant=model.variant, voice=model.voice, **self.order.settings)
         introduce(model, opened, device, dtype)
         return opened
 

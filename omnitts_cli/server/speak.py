@@ -50,7 +50,11 @@ async def start(state: ServerState, call: SpeechCall, asked: Asked, live: bool) 
     """The same, with the names of our own fields in errors."""
     asked = replace(asked, voice=spelled(asked.voice, state.saved))
     kind = asked.task or kind_of(asked.voice, state.saved)
-    model = await state.models.of_kind(asked.model, kind, prefer=made_with(state, asked.voice))
+    tuned = await tuned_voice(state, asked, kind)
+    if tuned is not None:
+        model = await state.models.of_tuned(asked.model, tuned)
+    else:
+        model = await state.models.of_kind(asked.model, kind, prefer=made_with(state, asked.voice))
     model.active += 1
     call.model = model
     tts = await state.models.ready(model)
@@ -66,6 +70,16 @@ async def start(state: ServerState, call: SpeechCall, asked: Asked, live: bool) 
             call.stream.prepare()
     else:
         call.stream = await asyncio.to_thread(opened)
+
+
+async def tuned_voice(state: ServerState, asked: Asked, kind: str) -> Voice | None:
+    """The voice, if it is a tuned one: its file is large, so it is read in a thread."""
+    name = asked.voice
+    if kind != "cloned" or asked.clip is not None or asked.vector is not None or name not in state.saved.names():
+        return None
+    if not state.saved.tuned(name):
+        return None
+    return await asyncio.to_thread(state.saved.load, name)
 
 
 def made_with(state: ServerState, voice: str | None) -> str | None:

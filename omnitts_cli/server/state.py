@@ -104,7 +104,8 @@ class ServerState:
         """The state of a server that begins, on its event loop."""
         hub = Hub()
         clips = Clips(options.max_upload, frozenset(map(str.lower, options.allow_ref_host)))
-        return cls(options, guard, hub, Models(models, hub, load, log), Metrics(), clips, log, uploads, headers)
+        served = Models(models, hub, load, log, options.tuned_voices)
+        return cls(options, guard, hub, served, Metrics(), clips, log, uploads, headers)
 
     @contextmanager
     def call(self, client: str, transport: Any = None, *, part: bool = False) -> Iterator[SpeechCall]:

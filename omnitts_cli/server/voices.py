@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -28,6 +29,7 @@ DEFAULT = "default"
 PART = re.compile(r"([^\s()+:,]+)\s*(?:\((\d{1,6}(?:\.\d{1,6})?)\))?")
 """A voice of a blend as Kokoro-FastAPI writes it."""
 MOST_SAVED, MOST_IN_MEMORY = 1000, 32
+MOST_ADAPTER_BYTES = 512 << 20  # of tuned voices in memory
 CHECK_S = 1.0  # how long a listing of the folder stays valid
 MOST_PARTS = 16
 
@@ -39,6 +41,7 @@ class Saved:
         self._voices: OrderedDict[str, tuple[tuple[int, int], Voice]] = OrderedDict()  # those that were used last
         self._names: list[str] = []
         self._listed: float | None = None
+        self._lock = threading.Lock()  # tuned voices are read in threads
 
     def names(self) -> list[str]:
         """The names of all saved voices."""
@@ -62,11 +65,23 @@ class Saved:
         known = self._voices.get(name)
         if known is None or known[0] != stamp:
             found = voice_files.read(path)
-            known = self._voices[name] = (stamp, Voice(found.voice, found.name, found.about, adapter=found.adapter))
-            if len(self._voices) > MOST_IN_MEMORY:
+            known = (stamp, Voice(found.voice, found.name, found.about, adapter=found.adapter))
+        with self._lock:
+            self._voices[name] = known
+            self._voices.move_to_end(name)
+            while len(self._voices) > 1 and self._too_many():
                 self._voices.popitem(last=False)
-        self._voices.move_to_end(name)
         return known[1]
+
+    def _too_many(self) -> bool:
+        adapters = (voice.adapter for _, voice in self._voices.values())
+        held = sum(adapter.nbytes for adapter in adapters if adapter is not None)
+        return len(self._voices) > MOST_IN_MEMORY or held > MOST_ADAPTER_BYTES
+
+    def tuned(self, name: str) -> bool:
+        """Whether a saved voice is tuned; only the header of its file is read."""
+        known = self._voices.get(name)
+        return known[1].adapter is not None if known is not None else "adapter_sha256" in self.about(name)
 
     def about(self, name: str) -> dict[str, str]:
         """The fields of the file of a saved voice, and its transcript."""

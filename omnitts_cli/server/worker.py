@@ -76,7 +76,7 @@ def described(engine: SpeechEngine) -> FarEngine:
     facts = FarFacts(model.facts.sample_rate, model.facts.frame_rate, model.facts.hidden)
     about = FarModel(
         model.name, facts, model.kinds, model.speakers, model.languages, model.precision, model.sha256,
-        model.longest_piece, model.plain_letters, model.obeys_style,
+        model.longest_piece, model.plain_letters, model.obeys_style, adapter=model.adapter,
     )  # fmt: skip
     plan = FarPlan(engine.plan.slots, engine.plan.frames, engine.plan.first_alone)
     return FarEngine(about, plan, FarDevice(device.name, device.card, of_exact(device)), model.vector_of is not None)

@@ -131,6 +131,9 @@ class Tuning:
         bool, for_tuning("--full", SWITCH, "Teach all weights, not an adapter; the result is a model folder.")
     ] = False
     samples: Annotated[bool, for_tuning("--samples", SWITCH, "Speak three sentences after each epoch.")] = False
+    keep: Annotated[
+        int, for_tuning("--keep", whole(0, 1000), "Last epochs whose voices stay in the run's folder.", "N")
+    ] = 3
     held_out: Annotated[
         float, for_tuning("--held-out", number(0.01, 0.5), "Share of the clips that are not learned.", "N")
     ] = 0.1
@@ -507,6 +510,9 @@ class Serving:
             shown="15m", main=True,
         ),
     ] = 900.0  # fmt: skip
+    tuned_voices: Annotated[
+        int, for_limits("--tuned-voices", whole(0, 1000), "Tuned voices that are loaded at a time.", "N")
+    ] = 2
     max_queue: Annotated[int, for_limits("--max-queue", whole(1, 100_000), "Requests that may wait.", "N")] = 512
     max_per_client: Annotated[
         int, for_limits("--max-per-client", whole(0, 100_000), "Requests of one client at a time; 0: any number.", "N")

@@ -34,7 +34,8 @@ class FarModel:
     obeys_style: bool = False
     cloner: Any = None
     vector_of: Callable[[str], np.ndarray] | None = None
-    adapter: str | None = None  # a model that is elsewhere has none: tuned voices are spoken by a model of this process
+    adapter: str | None = None  # the checksum of what was merged into it. None on a server that is asked for speech:
+    # tuned voices are spoken by a model of this process
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from omnitts_cli.audio.outlet import make_folder
 from omnitts_cli.audio.resample import resample
 from omnitts_cli.devices.device import Device
 from omnitts_cli.errors import DeviceError, ModelError, Notice, UsageError
@@ -58,6 +59,7 @@ from omnitts_cli.weights.sums import identity
 
 COPIES = 3  # of each clip, delayed by quarters of a frame
 KEPT_SAMPLES = 4
+KEPT_EPOCHS = 3
 SAMPLED = 3  # sentences that are spoken after each epoch
 FULL_RATE = 1e-4
 DRIFT = 0.15  # a pace that differs from that of the recordings by a larger share is reported
@@ -178,6 +180,7 @@ def tune(
     replace: bool = False,
     full: bool = False,
     samples: bool = False,
+    keep: int = KEPT_EPOCHS,
     dry_run: bool = False,
     confirm: Callable[[TunePlan], bool] = lambda plan: True,
     tell: Callable[[Notice], None] = lambda notice: None,
@@ -195,6 +198,7 @@ def tune(
     transcribe: a speech recogniser (asr_model) writes missing texts, and counts word errors of the result.
     full: all weights learn instead of an adapter; the result is a model folder, `model` in the folder of the run.
     samples: three sentences are spoken after each epoch.
+    keep: the voices of so many last epochs stay in the folder of the run, and that of the best.
     confirm: asked with the plan before anything is learned; tell, look: called with notices and progress.
 
     If the tuned voice is not more like the person than a plain clone, the clone is saved: see `Tuned.won`.
@@ -228,7 +232,7 @@ def tune(
     try:
         with torch.inference_mode(False):
             run = TuneRun(plan, chosen, settings, language, tell, look, hear)
-            return run.tuned(consent or "", licence, samples)
+            return run.tuned(consent or "", licence, samples, keep)
     finally:
         lock.release()
 
@@ -288,7 +292,7 @@ class TuneRun:
         self.sum = identity(found.folder, read=True) or ""
         self.language = LANGUAGES.get(language or "", None)
 
-    def tuned(self, consent: str, licence: str | None, samples: bool = False) -> Tuned:
+    def tuned(self, consent: str, licence: str | None, samples: bool = False, keep: int = 0) -> Tuned:
         learned, held = self.prepared()
         refuse_few(held)
         trainer = self.trainer(learned, held)
@@ -296,7 +300,13 @@ class TuneRun:
         listener = Listener(self, trainer)
         self.warn_of_codes(listener.missed_in(held))
         sampler = EpochSamples(self, trainer, listener) if samples else None
-        course = trainer.run(self.plan.folder, self.tell, self.learning, *([sampler.spoken] if sampler else []))
+        made = {"consent": consent, "licence": licence or "", "made": time.strftime("%Y-%m-%d", time.gmtime())}
+
+        def listen(epoch: int) -> dict[str, float]:
+            self.keep_epoch(trainer, epoch, keep, made)
+            return sampler.spoken(epoch) if sampler else {}
+
+        course = trainer.run(self.plan.folder, self.tell, self.learning, listen)
         adapter, vectors = trainer.result()
         clones = {
             who: Voice(Cloned(one), "clone", self.about()) for who, one in zip(vectors, trainer.given, strict=True)
@@ -310,8 +320,7 @@ class TuneRun:
         compared = self.compared(clones, voices, [*held, *learned], whole, listener)
         self.warn_of_pace(compared)
         self.tell_of_words(compared)
-        about = {**self.about(), "source": "tuned" if compared.won else "clone", "consent": consent,
-                 "licence": licence or "", "made": time.strftime("%Y-%m-%d", time.gmtime())}  # fmt: skip
+        about = {**self.about(), "source": "tuned" if compared.won else "clone", **made}
         if compared.won:
             about |= self.facts(course, compared)
         about = {key: value for key, value in about.items() if value}
@@ -338,6 +347,24 @@ class TuneRun:
         write_model(self.base, target, self.plan.name, voice.identity.embedding, readme,
                     learned=stored(part.module, part.names))  # fmt: skip
         return target
+
+    def keep_epoch(self, trainer: Trainer, epoch: int, keep: int, made: dict[str, str]) -> None:
+        """Writes what was learned so far as voice files, which `-v FILE` speaks, and removes those of earlier epochs,
+        except the best. All weights are not kept: each epoch would take gigabytes."""
+        adapter, vectors = trainer.now()
+        if adapter is None or not keep:
+            return
+        folder = self.plan.folder / "epochs"
+        make_folder(folder, private=True)
+        about = {key: value for key, value in {**self.about(), "source": f"epoch {epoch}", **made}.items() if value}
+        for who, vector in vectors.items():
+            stem = f"epoch-{epoch:03}-{self.plan.voices[who]}"
+            voice = voice_files.SavedVoice(self.plan.voices[who], Cloned(vector), about, None, adapter)
+            voice_files.write(voice, folder / f"{stem}{voice_files.SUFFIX}")
+        stay = {*range(epoch - keep + 1, epoch + 1), trainer.course.best_epoch}
+        for path in folder.glob(f"epoch-*{voice_files.SUFFIX}"):
+            if (number := path.name.split("-")[1]).isdigit() and int(number) not in stay:
+                path.unlink()
 
     def forget_learned(self) -> None:
         """Puts the weights of the model back, so that it can listen as it was."""

@@ -132,9 +132,9 @@ def start(
     )  # fmt: skip
 
     def load(model: ServedModel) -> tts.TTS:
-        found = opened(
-            model.source, variant=model.variant, threads=1, **{"slots": 4, "device": "cpu", **(engine or {})}
-        )
+        voice = {} if model.voice is None else {"voice": model.voice}
+        settings = {"slots": 4, "device": "cpu", **(engine or {}), **voice}
+        found = opened(model.source, variant=model.variant, threads=1, **settings)
         introduce(model, found, "auto", "auto")
         return found
 

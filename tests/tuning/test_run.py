@@ -163,6 +163,32 @@ def test_samples_are_spoken_after_each_epoch(
     assert omnitts("tune", str(folder), *model, "--name", "other", "--full").code == 2
 
 
+def test_the_voices_of_the_last_epochs_and_of_the_best_are_kept(
+    omnitts: Omnitts, folder: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged(monkeypatch, 0.1)
+    plain = Trainer._end_epoch
+
+    def ended(self: Trainer, journal: Any) -> None:
+        plain(self, journal)
+        self.course.best_epoch, self.course.ended = 1, "epochs" if self.course.epoch == 4 else ""
+
+    monkeypatch.setattr(Trainer, "_end_epoch", ended)
+    model = ("-m", str(tune_kit.folder("small")), "-O", str(home / "run"), "--consent", "me, today")
+    arguments = ("--name", "me", "--rank", "2", "--epochs", "4")
+    assert omnitts("tune", str(folder), *arguments, *model, "--keep", "2").code == 0
+    kept = sorted((home / "run" / "epochs").iterdir())
+    assert [path.name for path in kept] == [f"epoch-00{n}-me.voice" for n in (1, 3, 4)]
+    voice = voice_files.read(kept[0])
+    assert voice.adapter is not None and voice.about["consent"] == "me, today" and voice.about["source"] == "epoch 1"
+    rest = ("-o", "one.wav", "hello", "--max-frames", "4", "--retries", "0")
+    assert omnitts("say", "-v", str(kept[0]), *rest).code == 0
+    none = ("-O", str(home / "none"), "--keep", "0")
+    assert omnitts("voices", "rm", "me", "-y").code == 0
+    assert omnitts("tune", str(folder), *ARGUMENTS, *model[:2], "--consent", "me", *none).code == 0
+    assert not (home / "none" / "epochs").exists()
+
+
 def test_a_voice_that_speaks_too_fast_is_told(folder: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     judged(monkeypatch, 0.1)
     kind, notices = run.compare, list[Notice]()
