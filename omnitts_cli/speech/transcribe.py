@@ -55,6 +55,14 @@ def recogniser(offline: bool, tell: Tell, model: str | None = None, without: str
     )
 
 
+def recogniser_here() -> Transcriber | None:
+    """Whisper, where it and its usual model are on this machine. Downloads nothing."""
+    try:
+        return whisper(True, lambda notice: None, None, BY_HAND)
+    except (ImportError, ModelError):
+        return None
+
+
 def whisper(offline: bool, tell: Tell, model: str | None, without: str) -> Transcriber:
     """A function that transcribes clips with faster-whisper."""
     loaded = Whisper(model, offline=offline, hint=without)

@@ -31,7 +31,7 @@ from omnitts_cli.speech import adapters, voice_files
 from omnitts_cli.speech.clip import Clip
 from omnitts_cli.speech.exported import write_model
 from omnitts_cli.speech.load import device_for, stored_model
-from omnitts_cli.speech.transcribe import HEARD_AT, Transcriber, recogniser
+from omnitts_cli.speech.transcribe import HEARD_AT, Transcriber, recogniser, recogniser_here
 from omnitts_cli.speech.tts import TTS, load
 from omnitts_cli.speech.voices import Voice
 from omnitts_cli.text.language import LANGUAGES
@@ -195,7 +195,8 @@ def tune(
     consent: who the person is and when they agreed; it is stored in the voice.
     language: of the recordings, a code such as "en".
     folder: where the run keeps what it has done.
-    transcribe: a speech recogniser (asr_model) writes missing texts, and counts word errors of the result.
+    transcribe: a speech recogniser (asr_model) writes missing texts, and counts word errors of the result. Whisper
+    counts them also without this, if it is on the machine.
     full: all weights learn instead of an adapter; the result is a model folder, `model` in the folder of the run.
     samples: three sentences are spoken after each epoch.
     keep: the voices of so many last epochs stay in the folder of the run, and that of the best.
@@ -219,6 +220,7 @@ def tune(
                             seed=seed, step_s=CARD_STEP_S if chosen.captures else LearningPlan.step_s)  # fmt: skip
     hear = recogniser(offline, tell, asr_model, BY_HAND) if transcribe else None
     transcripts = Transcripts(hear, place / "transcripts.json") if hear else None
+    hear = hear or (None if dry_run else recogniser_here())
     plan = planned(
         fspath(recordings), name, fspath(model), place, learning, share, chosen.name, tell, look, transcripts
     )

@@ -77,6 +77,16 @@ def test_a_model_that_is_not_there(name: str, offline: bool, cause: str, hint: s
 
 
 @pytest.mark.skipif(shutil.which("flite") is None, reason="flite is not installed")
+def test_whisper_is_used_unasked_only_if_it_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    whisper(monkeypatch, "one two")
+    found = transcribe.recogniser_here()
+    assert found is not None and found(SOUND).split() == ["one", "two"]
+    whisper(monkeypatch, broken=True)  # installed, and its model is not
+    assert transcribe.recogniser_here() is None
+    monkeypatch.setitem(sys.modules, "faster_whisper", None)
+    assert transcribe.recogniser_here() is None
+
+
 def test_pocketsphinx_hears_english(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     pytest.importorskip("pocketsphinx")
     monkeypatch.setitem(sys.modules, "faster_whisper", None)
