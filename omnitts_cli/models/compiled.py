@@ -37,7 +37,9 @@ class Compute:
     language: Values  # a name -> its array: of floats in float32, of matrices in 8 bits their bytes
     entries: Callable[[np.ndarray], np.ndarray]  # tokens [N] -> their entries in the table of the text [N, W] float32
     decoder: Values
-    packed: Mapping[str, np.ndarray] = field(default_factory=dict)  # of a PackedCodec, with the matrices in 8 bits
+    packed: Mapping[str, np.ndarray] = field(
+        default_factory=dict
+    )  # of PackedCodec and InputRows, with the matrices in 8 bits
 
     @staticmethod
     def usable() -> bool:
@@ -124,6 +126,34 @@ class PackedCodec:
     def size_bytes(self) -> int:
         """Of all weights in float32."""
         return 4 * sum(map(prod, decoder_sizes(self.shape).values()))
+
+
+PROJECT, ROWS = "predictor.project", "predictor.rows"
+
+
+@dataclass(frozen=True)
+class InputRows:
+    """The predictor's input rows after every code, to be kept beside matrices in 8 bits. There are none where rows of
+    the talker's tables are used.
+    """
+
+    sizes: Mapping[str, tuple[int, ...]]  # of the language side
+
+    def shapes(self) -> dict[str, tuple[tuple[str, ...], tuple[int, ...]]]:
+        """As of a PackedCodec."""
+        return {ROWS: (("float32",), self.sizes["predictor.heads"])} if f"{PROJECT}.weight" in self.sizes else {}
+
+    def made(self, language: Values) -> Iterator[NamedArray]:
+        """[G-1, codes, P] float32, from floats."""
+        for name, (_, size) in self.shapes().items():
+            bits, weight, bias = library.load_quantised(), language(f"{PROJECT}.weight"), language(f"{PROJECT}.bias")
+            assert bits is not None
+            matrix, rows = np.zeros(quantised.size_bytes(*weight.shape), np.uint8), np.empty(size, np.float32)
+            quantised.make(bits, weight, matrix)
+            tables = language("embedder.first")[: size[1]], *language("embedder.rest")[:-1]
+            for table, out in zip(tables, rows, strict=True):
+                out[:] = quantised.multiply(bits, table, matrix) + bias
+            yield name, rows
 
 
 def _unread(name: str) -> np.ndarray:
@@ -264,7 +294,7 @@ class CompiledNetworks:
         self._head, self._heads = compute.language("talker.head"), compute.language("predictor.heads")
         self._project: tuple[np.ndarray, np.ndarray] | None = None
         if predictor.talker_hidden != predictor.stack.hidden:
-            self._project = compute.language("predictor.project.weight"), compute.language("predictor.project.bias")
+            self._project = compute.language(f"{PROJECT}.weight"), compute.language(f"{PROJECT}.bias")
         self._inputs = self._tables()
 
     @property
@@ -285,12 +315,12 @@ class CompiledNetworks:
 
     def _tables(self) -> list[np.ndarray]:
         """The predictor's input rows after codes of groups 0..G-2."""
+        if ROWS in self._compute.packed:
+            return list(self._compute.packed[ROWS])
         tables = [self.codes.first[: self._predictor.codes], *self.codes.rest[:-1]]
         if self._project is None:
             return tables
         weight, bias = self._project
-        if self.eight:
-            return [quantised.multiply(self._compute.bits, table, weight) + bias for table in tables]
         return [table @ weight.T + bias for table in tables]
 
     def cache(self, slots: int, capacity: int) -> HostCache:

@@ -118,6 +118,7 @@ class Predictor(nn.Module):
         self.stack.to_input_major(self.heads)
         if self.project is not None:
             self.stack.to_input_major(self.project.weight)
+        if self.project is not None and self.narrowed is None:
             narrow = [self._narrow_table(table) for table in self.tables(embedder)]
             self.narrowed = torch.stack(narrow)  # [G-1, codes, P]
         self.ready = self.inputs(embedder)

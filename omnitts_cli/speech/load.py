@@ -28,7 +28,7 @@ from omnitts_cli.families.common.names import HEAD
 from omnitts_cli.families.common.tokenizer import read_tokenizer
 from omnitts_cli.families.known import family_of, made_up
 from omnitts_cli.kernels.ops import EIGHT, EightBits, Ops, type_name
-from omnitts_cli.models.compiled import Compute, PackedCodec
+from omnitts_cli.models.compiled import Compute, InputRows, PackedCodec
 from omnitts_cli.models.roles import SpeechModel, precision_name
 from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.settings.environment import EMBEDDED, NATIVE, variable
@@ -287,8 +287,13 @@ def _compiled(
 def origin_of(source: ModelSource, stored: Stored, files: Mapping[str, Checkpoint]) -> eight.Origin:
     """Where everything that is kept with matrices in 8 bits comes from. `files`: by their folder."""
     (names, sizes, place, _), (parts, _, codec, _) = stored.language, stored.decoder
-    packed = PackedCodec(stored.shape)
-    beside = eight.Beside(packed.shapes(), lambda: packed.made(values_of(parts, files[codec])))
+    packed, rows = PackedCodec(stored.shape), InputRows(sizes)
+
+    def made() -> Iterator[tuple[str, np.ndarray]]:
+        yield from rows.made(values_of(names, files[place]))
+        yield from packed.made(values_of(parts, files[codec]))
+
+    beside = eight.Beside(rows.shapes() | packed.shapes(), made)
     return eight.Origin(sizes, names, files[place], source.name, source.total(True), beside)
 
 

@@ -21,6 +21,7 @@ from omnitts_cli.families.toy import toy
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import EIGHT, Ops
 from omnitts_cli.models.codec_decoder import CodecDecoder
+from omnitts_cli.models.compiled import ROWS
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.models.slot_decoder import place_weights
 from omnitts_cli.settings.engine import EngineSettings
@@ -93,6 +94,10 @@ def _filled_with_eight(
     mine, table = files[part.folder], sources_of(part.names[eight.TABLE])[0]
     ready[eight.TABLE] = torch.from_numpy(mine.mapped(table)).view(dtype_of(mine.names()[table][0]))
     fill(part.module, part.names, mine, device.torch_device, torch.float32, unused=part.leftover, ready=ready)
+    if ROWS in kept:
+        part.module.get_submodule("predictor").register_buffer(
+            "narrowed", torch.from_numpy(kept[ROWS]), persistent=False
+        )
     return part.module
 
 

@@ -1,6 +1,7 @@
 """A model's matrices in 8 bits: made once from its float weights, kept in the user's cache folder, and mapped from it.
-With them are kept the other tensors of the language side in float32, except the table of the text, and the codec as the
-compiled library reads it. Nothing is calculated at a later start, and the system can take back what is mapped.
+With them are kept the predictor's input rows, the other tensors of the language side in float32, except the table of
+the text, and the codec as the compiled library reads it. Nothing is calculated at a later start, and the system can
+take back what is mapped.
 
 A kept file is a safetensors file of bytes, named by the SHA-256 of the weights and the version of the layout. It is
 written under another name and renamed when it is whole. Its metadata has a sum over its bytes; a file that does not fit

@@ -19,7 +19,7 @@ from omnitts_cli.engine.engine import Engine
 from omnitts_cli.engine.slots import State
 from omnitts_cli.families.known import family_of
 from omnitts_cli.families.qwen3_tts.modules import parts
-from omnitts_cli.kernels.cpu import library, networks
+from omnitts_cli.kernels.cpu import library, networks, quantised
 from omnitts_cli.models import compiled as compiled_models
 from omnitts_cli.models.compiled import Compiled
 from omnitts_cli.models.networks import Networks
@@ -181,7 +181,7 @@ def test_a_later_start_calculates_nothing_and_says_the_same(name: str, monkeypat
         in_memory = spoken()
     assert not eight_files.folder().exists()
     assert np.array_equal(spoken(), in_memory)
-    for place, part in ((networks, "pack"), (arrays, "read"), (eight, "read")):
+    for place, part in ((networks, "pack"), (quantised, "multiply"), (arrays, "read"), (eight, "read")):
         monkeypatch.setattr(place, part, fails)
     assert np.array_equal(spoken(), in_memory)
 
