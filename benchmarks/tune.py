@@ -2,13 +2,17 @@
 
     python benchmarks/tune.py --work DIR --whisper FOLDER              five voices that are not among the eight
     python benchmarks/tune.py --work DIR --whisper FOLDER flite:slt    one of them
+    python benchmarks/tune.py --work DIR --whisper FOLDER --kokoro DIR kokoro:am_puck    a voice of the teacher
     python benchmarks/tune.py --work DIR RECORDINGS                    your own; without --whisper no words are counted
     python benchmarks/tune.py --work DIR --table                       what there is so far
     python benchmarks/tune.py --card                                   steps on a card: see tune_card.py
 
-The voices are those of flite and of festival (apt install flite festival festvox-kdlpc16k), five minutes of each. The
-judges are Resemblyzer and Whisper base, a folder in CTranslate2's format (pip install faster-whisper resemblyzer). The
-same command continues where it was stopped: a voice that is finished is not made again, nor a sentence.
+The voices are those of flite and festival (apt install flite festival festvox-kdlpc16k), five minutes of each, and of
+the teacher (its folder: see training/teacher_files.py; on one core it takes about twice as long as its speech). The
+judges are Resemblyzer and Whisper base, a folder in CTranslate2's format (pip install faster-whisper resemblyzer). For
+them a voice has won if it is more like the person by more than chance, and if word errors have not grown by more than
+chance or 10 %. The same command continues where it was stopped: a voice that is finished is not made again, nor a
+sentence.
 """
 
 from __future__ import annotations
@@ -34,7 +38,7 @@ from omnitts_cli.speech import voice_files
 from omnitts_cli.training.listeners import Installed
 from omnitts_cli.tuning.recordings import mended, usual_level
 from omnitts_cli.tuning.run import Tuned, TuneStage, tune
-from omnitts_cli.tuning.verdict import SURE, cosine
+from omnitts_cli.tuning.verdict import SURE, WordErrors, cosine
 
 HOUSE = Path(__file__).parents[1]
 VOICES = ("flite:slt", "flite:rms", "flite:awb", "flite:kal16", "festival:ked_diphone")
@@ -43,8 +47,8 @@ LIKE = 20  # sentences whose speaker is judged
 JUDGED = [*sentences(), *harder()[:50]]  # never in the recordings
 
 
-def recorded(voice: str, folder: Path) -> Path:
-    """Sentences spoken by another program, with their texts."""
+def recorded(voice: str, folder: Path, kokoro: Path | None = None) -> Path:
+    """Sentences spoken by another program, or by the teacher, with their texts."""
     program, _, name = voice.partition(":")
     prose = (HOUSE / "samples/texts/english.txt").read_text().replace("\n", " ")
     lines = [one for one in re.split(r"(?<=[.!?])\s+", prose) if 25 < len(one) < 110]
@@ -52,6 +56,8 @@ def recorded(voice: str, folder: Path) -> Path:
     if (folder / "done").exists():
         return folder
     folder.mkdir(parents=True, exist_ok=True)
+    if program == "kokoro":
+        return taught(name, list(dict.fromkeys(line.strip() for line in lines)), folder, kokoro)
     seconds = 0.0
     for number, line in enumerate(dict.fromkeys(line.strip() for line in lines)):
         path = folder / f"{number:03}.wav"
@@ -62,6 +68,29 @@ def recorded(voice: str, folder: Path) -> Path:
             subprocess.run(command, input=line.encode(), check=True, stderr=subprocess.DEVNULL)
         path.with_suffix(".txt").write_text(line)
         seconds += soundfile.info(path).duration
+        if seconds > SECONDS:
+            break
+    (folder / "done").touch()
+    return folder
+
+
+def taught(name: str, lines: list[str], folder: Path, kokoro: Path | None) -> Path:
+    """Sentences spoken by a voice of the teacher."""
+    from omnitts_cli.devices.cpu import CPUDevice
+    from omnitts_cli.training.judge import FEW, phonemes
+    from omnitts_cli.training.teacher import SAMPLE_RATE, Teacher, TeacherVoice
+
+    if kokoro is None:
+        raise SystemExit("the teacher's voices need --kokoro FOLDER")
+    teacher, seconds = Teacher(kokoro, CPUDevice(1)), 0.0
+    for at in range(0, len(lines), FEW):
+        some = lines[at : at + FEW]
+        made = teacher.speak(phonemes(some), [TeacherVoice(((name, 1.0),))] * len(some))
+        for number, (line, speech) in enumerate(zip(some, made, strict=True), at):
+            path = folder / f"{number:03}.wav"
+            soundfile.write(path, speech.sound, SAMPLE_RATE, subtype="PCM_16")
+            path.with_suffix(".txt").write_text(line)
+            seconds += len(speech.sound) / SAMPLE_RATE
         if seconds > SECONDS:
             break
     (folder / "done").touch()
@@ -122,19 +151,27 @@ def judged(done: Tuned, folder: Path, listeners: Installed, heard: int) -> dict[
     gain, interval = float(gains.mean()), SURE * float(gains.std(ddof=1)) / len(gains) ** 0.5
     found: dict[str, Any] = {f"resemblyzer_{name}": round(float(one.mean()), 3) for name, one in like.items()}
     found |= {"resemblyzer_gain": round(gain, 3), "resemblyzer_interval": round(interval, 3)}
-    found["resemblyzer_won"] = gain > interval
+    found["won_by_voice"] = gain > interval
     print(json.dumps(found), flush=True)
 
     def transcribed(name: str, number: int) -> Callable[[], str]:
         return lambda: listeners.transcribe(sound(name, number))
 
     texts = JUDGED[:heard]
-    for name in voices if texts else ():
-        errors = sum(
+    counts = np.array([len(words(text)) for text in texts])
+    errors = {
+        name: np.array([
             word_errors(words(text), words(known.of(f"{name} words {n}", transcribed(name, n))))
             for n, text in enumerate(texts)
-        )
-        found[f"wer_{name}"] = round(errors / sum(len(words(text)) for text in texts), 4)
+        ])
+        for name in voices
+    }  # fmt: skip
+    if texts:
+        found |= {f"wer_{name}": round(float(one.sum() / counts.sum()), 4) for name, one in errors.items()}
+        more = (errors["tuned"] - errors["clone"]) / counts
+        lost = WordErrors(0.0, float(more.mean()), SURE * float(more.std(ddof=1)) / len(more) ** 0.5)
+        found["words_lost"] = lost.worse
+    found["judges_won"] = found["won_by_voice"] and not found.get("words_lost", False)
     return found | {"sentences": len(texts)}
 
 
@@ -163,15 +200,17 @@ class Kept:
         return self._known[name]
 
 
-def of_voice(voice: str, work: Path, whisper: Path | None, epochs: int, heard: int) -> dict[str, Any]:
+def of_voice(
+    voice: str, work: Path, whisper: Path | None, kokoro: Path | None, epochs: int, heard: int
+) -> dict[str, Any]:
     """All figures of a voice."""
     folder = work / re.sub(r"\W+", "-", voice).strip("-")
     folder.mkdir(parents=True, exist_ok=True)
     result = folder / "result.json"
     if result.exists():
         return dict(json.loads(result.read_text()))
-    made = voice.partition(":")[0] in ("flite", "festival")
-    recordings = recorded(voice, folder / "recordings") if made else Path(voice)
+    made = voice.partition(":")[0] in ("flite", "festival", "kokoro")
+    recordings = recorded(voice, folder / "recordings", kokoro) if made else Path(voice)
     clock = Clock(folder / "clock.json")
     done = tune(
         recordings, "bench", consent="for a benchmark", epochs=epochs, folder=folder / "run", replace=True,
@@ -202,14 +241,15 @@ def table(work: Path) -> None:
         print(one["voice"], f"held out {one['held_out'][0]} -> {min(one['held_out'])}",
               f"own {one['gain']:+} ± {one['interval']} won {one['won']}",
               f"Resemblyzer {one['resemblyzer_clone']} -> {one['resemblyzer_tuned']} "
-              f"({one['resemblyzer_gain']:+} ± {one['resemblyzer_interval']}) won {one['resemblyzer_won']}",
+              f"({one['resemblyzer_gain']:+} ± {one['resemblyzer_interval']})",
               f"WER {one.get('wer_clone')} -> {one.get('wer_tuned')} of {one['sentences']}",
+              f"judges won {one['judges_won']}",
               f"{one['times_speaking']} x speaking",
               sep="; ")  # fmt: skip
     if len(found) > 1:
         gains = np.array([one["resemblyzer_gain"] for one in found])
         interval = SURE * gains.std(ddof=1) / len(gains) ** 0.5
-        alike = [one["won"] == one["resemblyzer_won"] for one in found]
+        alike = [one["won"] == one["judges_won"] for one in found]
         print(f"mean gain {gains.mean():+.3f} ± {interval:.3f} of {len(gains)} voices; verdicts agree for {sum(alike)}")
 
 
@@ -218,6 +258,7 @@ def main() -> None:
     parser.add_argument("voices", nargs="*", default=VOICES, help=f"{' '.join(VOICES)}, or a folder of recordings")
     parser.add_argument("--work", type=Path, default=Path("tune-bench"))
     parser.add_argument("--whisper", type=Path)
+    parser.add_argument("--kokoro", type=Path, help="folder of the teacher, for its voices")
     parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--sentences", type=int, default=len(JUDGED), help="whose words are counted")
     parser.add_argument("--table", action="store_true")
@@ -232,7 +273,8 @@ def main() -> None:
         return tune_card.run(given.size, given.ways, given.limit)
     voice_files.use_folder(str(given.work / "voices"))
     for voice in () if given.table else given.voices:
-        print(json.dumps(of_voice(voice, given.work, given.whisper, given.epochs, given.sentences)), flush=True)
+        done = of_voice(voice, given.work, given.whisper, given.kokoro, given.epochs, given.sentences)
+        print(json.dumps(done), flush=True)
     table(given.work)
 
 
