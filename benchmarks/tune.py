@@ -259,7 +259,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=Path("tune-bench"))
     parser.add_argument("--whisper", type=Path)
     parser.add_argument("--kokoro", type=Path, help="folder of the teacher, for its voices")
-    parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--sentences", type=int, default=len(JUDGED), help="whose words are counted")
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--card", action="store_true")

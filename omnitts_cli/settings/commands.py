@@ -111,7 +111,7 @@ class Tuning:
     ] = None
     epochs: Annotated[
         int, for_tuning("--epochs", whole(1, 1000), "Maximum passes over the recordings.", "N", main=True)
-    ] = 12
+    ] = 6
     minutes: Annotated[
         float | None, for_tuning("--minutes", number(0.01, 1e5), "Maximum time to learn.", "N", main=True)
     ] = None

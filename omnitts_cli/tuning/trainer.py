@@ -58,7 +58,7 @@ class LearningPlan:
     dropout: float = 0.05
     rate: float = 1e-3
     vector_rate: float = 1e-3
-    epochs: int = 12
+    epochs: int = 6
     step_s: float = 20.0  # of speech
     predicted: int = 256  # frames of a step whose other groups are learned
     stacks: tuple[str, ...] = ("talker", "predictor")

@@ -50,6 +50,15 @@ def test_words_that_the_model_does_not_hear_undo_a_gain_unless_a_recogniser_hear
     assert compare([replace(one, wer=0.0) for one in missed(clone, 0.0, 0.0, 0.0)], right, 14.0).won
 
 
+def test_better_words_win_where_the_likeness_is_the_same() -> None:
+    clone, tuned = samples(0.5, 0.4, 0.6, wer=0.3), samples(0.49, 0.42, 0.58, wer=0.1)
+    assert compare(clone, tuned, 14.0).won
+    assert not compare(clone, samples(0.49, 0.42, 0.58, wer=0.3), 14.0).won
+    unlike = samples(0.42, 0.33, 0.51, wer=0.1)
+    assert not compare(clone, unlike, 14.0).won and compare(clone, unlike, 14.0, errs=0.1).won
+    assert not compare(clone, samples(0.59, 0.49, 0.69, wer=0.3), 14.0, errs=0.1).won  # within the encoder's error
+
+
 def test_a_sentence_that_breaks_off_undoes_a_gain() -> None:
     clone, tuned = samples(0.5, 0.4, 0.6, 0.5), samples(0.7, 0.6, 0.8, 0.7)
     short = [*tuned[:3], replace(tuned[3], pace=140.0)]
@@ -87,7 +96,7 @@ def test_an_adapter_of_strength_0_gains_nothing_and_a_strangers_vector_is_beaten
     query = "talker.model.layers.0.self_attn.q_proj"
     nothing = Adapter({query: Pair(np.ones((2, 320), np.float32), np.ones((384, 2), np.float32), 0.0)})
     own, stranger = Voice(Cloned(given), "own"), Voice(Cloned(other), "stranger")
-    _, person = said_by(own, SENTENCES[4:], given)
+    _, person = said_by(own, SENTENCES[4:8], given)
     plain, _ = said_by(own, SENTENCES[:4], person)
     without, _ = said_by(replace(own, adapter=nothing), SENTENCES[:4], person)
     cloned, _ = said_by(stranger, SENTENCES[:4], person)
