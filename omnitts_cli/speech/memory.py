@@ -15,12 +15,13 @@ from omnitts_cli.engine.codec_jobs import rows_together
 from omnitts_cli.engine.slots import Plan
 from omnitts_cli.errors import DeviceError, Notice
 from omnitts_cli.kernels.ops import EIGHT, EightBits, grouped_shape
+from omnitts_cli.models.compiled import InputRows
 from omnitts_cli.models.roles import SpeechModel, precision_name
 from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.settings.setting import readable_size
 from omnitts_cli.weights import eight
 
-PROGRAM_BYTES, LEAN_BYTES = 450 << 20, 150 << 20
+PROGRAM_BYTES, LEAN_BYTES = 450 << 20, 95 << 20
 """Of the process without a model, with PyTorch and without it."""
 LEAST_POSITIONS = 512 + 375
 """Of a request of 30 s: prompt and frames."""
@@ -40,18 +41,17 @@ class Needs:
     decoder_item: int = 4  # bytes of a weight of the decoder on a card
 
     def size_bytes(self, language: str) -> int:
-        """The program, the language side in a precision, and the decoder. In 8 bits, the table of the text stays in its
-        file."""
+        """The program, the language side in a precision, the predictor's input rows, and the decoder. In 8 bits, the
+        table of the text stays in its file."""
         total = (LEAN_BYTES if self.lean else PROGRAM_BYTES) + self.codec_bytes(halves=language == EIGHT)
+        item = 4 if language == EIGHT else ITEM_BYTES[language]
         for name, shape in self.language.items():
-            if language != EIGHT:
-                total += ITEM_BYTES[language] * prod(shape)
-            elif eight.is_matrix(name):
+            if language == EIGHT and eight.is_matrix(name):
                 assert self.bits is not None
                 total += prod(eight.size_of(self.bits, name, shape))
-            elif name != eight.TABLE:
-                total += 4 * prod(shape)
-        return total
+            elif language != EIGHT or name != eight.TABLE:
+                total += item * prod(shape)
+        return total + item * sum(prod(shape) for _, shape in InputRows(self.language).shapes().values())
 
     def card_bytes(self, language: str) -> int:
         """The weights on a card. The table of the text stays in the memory of the host."""

@@ -43,8 +43,10 @@ def needed(name: str, device: CPUDevice) -> Needs:
 
 
 def test_the_sizes_are_those_of_the_released_shapes(device: CPUDevice) -> None:
-    """In GB. A weight takes 1.0625 bytes in 8 bits, and the table of the text is not counted there."""
-    for name, lean, eight, full in (("0.6b-customvoice", 1.1, 1.8, 5.4), ("1.7b-customvoice", 2.2, 2.9, 9.6)):
+    """In GB. A weight takes 1.0625 bytes in 8 bits, and the table of the text is not counted there. Without PyTorch the
+    sizes in 8 bits were measured, for two frames (benchmarks/log/cpu.md).
+    """
+    for name, lean, eight, full in (("0.6b-customvoice", 1.01, 1.8, 5.4), ("1.7b-customvoice", 2.16, 2.9, 9.6)):
         needs = needed(name, device)
         assert replace(needs, lean=True).size_bytes(EIGHT) / 1e9 == pytest.approx(lean, rel=0.15)
         assert needs.size_bytes(EIGHT) / 1e9 == pytest.approx(eight, rel=0.15)
