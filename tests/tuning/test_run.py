@@ -192,10 +192,12 @@ def test_the_voices_of_the_last_epochs_and_of_the_best_are_kept(
 def test_a_voice_that_speaks_too_fast_is_told(folder: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     judged(monkeypatch, 0.1)
     kind, notices = run.compare, list[Notice]()
-    monkeypatch.setattr(run, "compare", lambda cloned, tuned, pace: kind(cloned, tuned, pace * 0.5))
+    monkeypatch.setattr(run, "compare", lambda cloned, tuned, pace, errs: kind(cloned, tuned, pace * 0.5, errs))
     omnitts_cli.tune(folder, "me", consent="me", model=tune_kit.folder("small"), epochs=1, rank=2, folder=home / "run",
                      tell=notices.append)  # fmt: skip
     assert len([notice for notice in notices if notice.hint and "samples" in notice.hint]) == 1
+    # to a random model, the codes have none of the words
+    assert len([notice for notice in notices if notice.hint and "omnitts clone" in notice.hint]) == 1
     assert len([notice for notice in notices if notice.hint and "--transcribe" in notice.hint]) == 1
 
 
