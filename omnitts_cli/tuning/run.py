@@ -54,7 +54,7 @@ from omnitts_cli.tuning.verdict import MOST, SENTENCES, Compared, Sample, compar
 from omnitts_cli.voices import Cloned
 from omnitts_cli.weights.checkpoint import Checkpoint
 from omnitts_cli.weights.find import find
-from omnitts_cli.weights.load import fill
+from omnitts_cli.weights.load import read, tensors_of
 from omnitts_cli.weights.sums import identity
 
 COPIES = 3  # of each clip, delayed by quarters of a frame
@@ -370,10 +370,15 @@ class TuneRun:
                 path.unlink()
 
     def forget_learned(self) -> None:
-        """Puts the weights of the model back, so that it can listen as it was."""
+        """Puts the weights of the model back in their places, so that it can listen as it was."""
         part = self.pieces.language
-        fill(part.module, part.names, Checkpoint.open(self.base / part.folder), self.device.torch_device,
-             torch.float32, unused=part.leftover)  # fmt: skip
+        files = Checkpoint.open(self.base / part.folder)
+        with torch.no_grad():
+            for name, weight in tensors_of(part.module).items():
+                if name in part.names:
+                    stored = torch.empty(weight.shape)
+                    read(part.names[name], files, stored)
+                    weight.copy_(stored)
 
     def warn_of_codes(self, missed: float | None) -> None:
         """Tells people before anything is learned that the codes of their recordings have lost the words."""

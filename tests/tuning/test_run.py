@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 import tune_kit
 from command import Omnitts
 from recordings_kit import WORDS, many
@@ -223,6 +224,14 @@ def test_all_weights_become_a_model_folder(
     omnitts: Omnitts, folder: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judged(monkeypatch, 0.1)
+    modules: list[Any] = []
+    forget = run.TuneRun.forget_learned
+
+    def forgotten(self: run.TuneRun) -> None:
+        forget(self)
+        modules.append(self.pieces.language.module)
+
+    monkeypatch.setattr(run.TuneRun, "forget_learned", forgotten)
     model = ("-m", str(tune_kit.folder("small")), "-O", str(home / "run"), "--consent", "me, today", "--json", "--full")
     done = omnitts("tune", str(folder), *ARGUMENTS, *model)
     assert done.code == 0, done.err
@@ -230,6 +239,9 @@ def test_all_weights_become_a_model_folder(
     rest = ("-o", "me.wav", "hello", "--max-frames", "4", "--retries", "0")
     assert omnitts("say", "-m", done.json["voice"], "-v", "me", *rest).code == 0
     assert "me, today" in (home / "run" / "model" / "README.md").read_text()
+    (listening,) = modules  # the model listens as it was
+    before = dict(tune_kit.case("small").language.named_parameters())
+    assert all(torch.equal(one, before[name]) for name, one in listening.named_parameters())
 
 
 def test_a_recogniser_that_is_missing_is_2(omnitts: Omnitts, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
