@@ -10,9 +10,9 @@
 The voices are those of flite and festival (apt install flite festival festvox-kdlpc16k), five minutes of each, and of
 the teacher (its folder: see training/teacher_files.py; on one core it takes about twice as long as its speech). The
 judges are Resemblyzer and Whisper base, a folder in CTranslate2's format (pip install faster-whisper resemblyzer). For
-them a voice has won if it is more like the person by more than chance, and if word errors have not grown by more than
-chance or 10 %. The same command continues where it was stopped: a voice that is finished is not made again, nor a
-sentence.
+them a voice has won, as for the command, if it is more like the person and has kept its words, or if it is as like the
+person and its words are better. The same command continues where it was stopped: a voice that is finished is not made
+again, nor a sentence.
 """
 
 from __future__ import annotations
@@ -170,8 +170,9 @@ def judged(done: Tuned, folder: Path, listeners: Installed, heard: int) -> dict[
         found |= {f"wer_{name}": round(float(one.sum() / counts.sum()), 4) for name, one in errors.items()}
         more = (errors["tuned"] - errors["clone"]) / counts
         lost = WordErrors(0.0, float(more.mean()), SURE * float(more.std(ddof=1)) / len(more) ** 0.5)
-        found["words_lost"] = lost.worse
-    found["judges_won"] = found["won_by_voice"] and not found.get("words_lost", False)
+        found |= {"words_more": round(lost.tuned, 3), "words_interval": round(lost.interval, 3)}
+        found["words_lost"], clearer = lost.worse, lost.better and gain >= -interval
+        found["judges_won"] = (found["won_by_voice"] or clearer) and not found["words_lost"]
     return found | {"sentences": len(texts)}
 
 
@@ -243,13 +244,13 @@ def table(work: Path) -> None:
               f"Resemblyzer {one['resemblyzer_clone']} -> {one['resemblyzer_tuned']} "
               f"({one['resemblyzer_gain']:+} ± {one['resemblyzer_interval']})",
               f"WER {one.get('wer_clone')} -> {one.get('wer_tuned')} of {one['sentences']}",
-              f"judges won {one['judges_won']}",
+              f"judges won {one.get('judges_won')}",
               f"{one['times_speaking']} x speaking",
               sep="; ")  # fmt: skip
     if len(found) > 1:
         gains = np.array([one["resemblyzer_gain"] for one in found])
         interval = SURE * gains.std(ddof=1) / len(gains) ** 0.5
-        alike = [one["won"] == one["judges_won"] for one in found]
+        alike = [one["won"] == one.get("judges_won") for one in found]
         print(f"mean gain {gains.mean():+.3f} ± {interval:.3f} of {len(gains)} voices; verdicts agree for {sum(alike)}")
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\d_]{3,}")  # a character where words have no spaces
-EXCHANGES = 2  # of each word
+EXCHANGES = 4  # of each word: then the share that is not heard is about that of a recogniser's word errors
 CHANCE = 1 / (EXCHANGES + 1)
 MOST_WORDS = 8  # of a text
 

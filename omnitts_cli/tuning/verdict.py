@@ -115,7 +115,11 @@ class Compared:
             f"{self.sentences} sentences); {self.pace_tuned:.1f} letters a second, clone {self.pace_cloned:.1f}, "
             f"recordings {self.pace_recorded:.1f}"
             + (f"; {errors.tuned:.1%} word errors, clone {errors.cloned:.1%}" if errors else "")
-            + (f"; {missed.tuned:.1%} of the words not heard, clone {missed.cloned:.1%}" if missed else "")
+            + (
+                f"; {missed.tuned:.1%} ± {missed.interval:.1%} of the words not heard, clone {missed.cloned:.1%}"
+                if missed
+                else ""
+            )
             + (f"; {self.broke_off} more sentences break off" if self.broke_off > 0 else "")
         )
 
