@@ -106,9 +106,10 @@ def compared(rows: list[dict[str, Any]]) -> str:
 def main() -> None:
     options = arguments()
     if options.sum:
-        known = [json.loads(line) for line in options.sum.read_text("utf-8").splitlines()]
+        kept = [json.loads(line) for line in options.sum.read_text("utf-8").splitlines()]
+        each = {(row["kind"], row["text"]): row for row in kept}.values()  # one that was spoken twice counts once
         for kind in KINDS:
-            print(compared([row for row in known if row["kind"] == kind]))
+            print(compared([row for row in each if row["kind"] == kind]))
         return
     from omnitts_cli.speech.tts import load
     from omnitts_cli.training.listeners import Installed
