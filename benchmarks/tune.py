@@ -202,7 +202,7 @@ class Kept:
 
 
 def of_voice(
-    voice: str, work: Path, whisper: Path | None, kokoro: Path | None, epochs: int, heard: int
+    voice: str, work: Path, whisper: Path | None, kokoro: Path | None, epochs: int, heard: int, recogniser: bool
 ) -> dict[str, Any]:
     """All figures of a voice."""
     folder = work / re.sub(r"\W+", "-", voice).strip("-")
@@ -215,7 +215,7 @@ def of_voice(
     clock = Clock(folder / "clock.json")
     done = tune(
         recordings, "bench", consent="for a benchmark", epochs=epochs, folder=folder / "run", replace=True,
-        device="cpu", threads=1, look=clock.look,
+        device="cpu", threads=1, look=clock.look, transcribe=recogniser, asr_model=str(whisper) if recogniser else None,
     )  # fmt: skip
     clock.look(TuneStage("end", None))
     course, compared = done.course, done.compared
@@ -260,6 +260,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=Path("tune-bench"))
     parser.add_argument("--whisper", type=Path)
     parser.add_argument("--kokoro", type=Path, help="folder of the teacher, for its voices")
+    parser.add_argument("--recogniser", action="store_true", help="the command counts words with Whisper too")
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--sentences", type=int, default=len(JUDGED), help="whose words are counted")
     parser.add_argument("--table", action="store_true")
@@ -274,7 +275,7 @@ def main() -> None:
         return tune_card.run(given.size, given.ways, given.limit)
     voice_files.use_folder(str(given.work / "voices"))
     for voice in () if given.table else given.voices:
-        done = of_voice(voice, given.work, given.whisper, given.kokoro, given.epochs, given.sentences)
+        done = of_voice(voice, given.work, given.whisper, given.kokoro, given.epochs, given.sentences, given.recogniser)
         print(json.dumps(done), flush=True)
     table(given.work)
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from omnitts_cli.errors import GuardError
 from omnitts_cli.fleet.verify import aligned, words_of
 from omnitts_cli.models.roles import Cloner
 from omnitts_cli.speech.tts import TTS
@@ -83,7 +84,7 @@ class Compared:
     pace_tuned: float
     pace_recorded: float
     errors: WordErrors | None = None  # None: there was no recogniser
-    broke_off: int = 0  # sentences of the tuned voice that ended too early, beyond those of the clone
+    broke_off: int = 0  # sentences of the tuned voice that ended too early or not at all, beyond those of the clone
     missed: WordErrors | None = None  # words that the model did not hear; None: the sentences have no words
     errs: float = 0.0  # by which the encoder may be wrong whatever the number of sentences
 
@@ -120,7 +121,7 @@ class Compared:
                 if missed
                 else ""
             )
-            + (f"; {self.broke_off} more sentences break off" if self.broke_off > 0 else "")
+            + (f"; {self.broke_off} more sentences break off or do not end" if self.broke_off > 0 else "")
         )
 
 
@@ -128,7 +129,7 @@ class Compared:
 class Sample:
     sound: np.ndarray
     likeness: float
-    pace: float
+    pace: float  # NaN: it could not be spoken
     wer: float | None = None
     missed: float | None = None  # the share of its words that the model does not hear in it
 
@@ -145,7 +146,12 @@ def spoken(
     found = []
     for number, text in enumerate(texts):
         look(number)
-        clip = tts.speak(text, voice=voice, seed=number)
+        try:
+            clip = tts.speak(text, voice=voice, seed=number)
+        except GuardError:  # in every try it broke off, or talked without end
+            silence = np.zeros(tts.sample_rate, np.float32)
+            found.append(Sample(silence, 0.0, math.nan, word_errors(text, silence), missed(text, silence)))
+            continue
         vector = cloner.embedding(clip.samples)
         found.append(Sample(clip.samples, cosine(vector, person), pace_of(text, clip.seconds),
                             word_errors(text, clip.samples), missed(text, clip.samples)))  # fmt: skip
@@ -159,7 +165,8 @@ def compare(cloned: Sequence[Sample], tuned: Sequence[Sample], pace: float, errs
         return np.array([getattr(sample, name) for sample in samples])
 
     def mean(samples: Sequence[Sample], name: str) -> float:
-        return float(values(samples, name).mean())
+        found = values(samples, name)
+        return float(np.nanmean(found)) if np.isfinite(found).any() else 0.0
 
     def interval(name: str) -> float:
         changes = values(tuned, name) - values(cloned, name)
@@ -178,8 +185,8 @@ def compare(cloned: Sequence[Sample], tuned: Sequence[Sample], pace: float, errs
 
 
 def broken(samples: Sequence[Sample]) -> int:
-    """How many sentences ended too early."""
-    return sum(sample.pace > BROKE_OFF for sample in samples)
+    """How many sentences ended too early, or could not be spoken."""
+    return sum(sample.pace > BROKE_OFF or math.isnan(sample.pace) for sample in samples)
 
 
 def wer(text: str, heard: str, language: str | None) -> float:

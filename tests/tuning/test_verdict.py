@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
+import pytest
 
 import omnitts_cli
+from omnitts_cli.errors import GuardError
+from omnitts_cli.speech.clip import Clip
 from omnitts_cli.speech.voices import Voice
 from omnitts_cli.tuning.verdict import SENTENCES, Sample, compare, cosine, pace_of, spoken, wer
 from omnitts_cli.voices import Adapter, Cloned, Pair
@@ -66,6 +71,25 @@ def test_a_sentence_that_breaks_off_undoes_a_gain() -> None:
     found = compare(clone, short, 14.0)
     assert not found.won and found.broke_off == 1
     assert compare([*clone[:3], replace(clone[3], pace=140.0)], short, 14.0).won
+
+
+def test_a_sentence_that_cannot_be_spoken_counts_as_broken_off() -> None:
+    def speak(text: str, **options: Any) -> Clip:
+        if "runs on" in text:
+            raise GuardError("it kept talking")
+        return Clip(np.full(24_000, 0.1, np.float32), 24_000, 0)
+
+    tts: Any = SimpleNamespace(speak=speak, sample_rate=24_000)
+    cloner: Any = SimpleNamespace(embedding=lambda sound: np.ones(2))
+
+    def said(*texts: str) -> list[Sample]:
+        return spoken(tts, "me", cloner, texts, np.ones(2), lambda number: None, nothing, lambda text, sound: 0.5)
+
+    good, bad = said("one two", "three"), said("one two", "this runs on")
+    assert [sample.likeness for sample in bad] == [pytest.approx(1.0), 0.0] and bad[1].missed == 0.5
+    found = compare(good, bad, 14.0)
+    assert found.broke_off == 1 and not found.won and found.pace_tuned == pace_of("one two", 1.0)
+    assert compare(bad, bad, 14.0).broke_off == 0 and compare(said("runs on"), said("runs on"), 14.0).pace_tuned == 0.0
 
 
 def test_figures() -> None:
