@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+import torch
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
@@ -34,13 +36,14 @@ def test_only_what_is_asked_for_runs(small_card: ModuleType) -> None:
     assert len(found) == len(small_card.CARDS) + 1 and {call[0] for call in found} == {"memory", "quality"}
 
 
-@pytest.mark.gpu
-@pytest.mark.parametrize(("name", "gib", "slots"), [("0.6b", 3, 2), ("1.7b", 4, 3)])
-def test_a_model_speaks_in_the_memory_of_a_small_card(name: str, gib: int, slots: int) -> None:
+@pytest.mark.slow
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a large card for itself")
+@pytest.mark.parametrize(
+    ("name", "gib", "dtype", "slots"), [("0.6b", 3, "auto", 4), ("1.7b", 4, "auto", 4), ("1.7b", 8, "q8", 24)]
+)
+def test_a_model_speaks_in_the_memory_of_a_small_card(name: str, gib: int, dtype: str, slots: int) -> None:
     """Slots of a minute beside a desktop, with the kernels that a small card has too, compiled for this one."""
-    import os
-
-    line = [sys.executable, BENCHMARKS / "small_card.py", "--own", "--call", f"memory {name} {gib} auto"]
+    line = [sys.executable, BENCHMARKS / "small_card.py", "--own", "--call", f"memory {name} {gib} {dtype}"]
     env = {**os.environ, "OMNITTS_NATIVE": "0"}
     done = subprocess.run(line, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
