@@ -80,6 +80,14 @@ def docstrings(tree: ast.Module) -> set[int]:
     }
 
 
+def read_aloud(tree: ast.Module) -> set[int]:
+    """The ids of the strings in a table SENTENCES: a voice speaks them, and nothing prints them."""
+    tables = [
+        node for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "SENTENCES"
+    ]
+    return {id(part) for table in tables for part in ast.walk(table.value)}
+
+
 def is_command(path: Path, node: ast.AST) -> bool:
     """Whether the docstring of a function is its help: public functions of a file of commands."""
     return path.parent.name == "cli" and isinstance(node, ast.FunctionDef) and any(
@@ -89,7 +97,7 @@ def is_command(path: Path, node: ast.AST) -> bool:
 
 def messages_of(path: Path) -> Iterator[Message]:
     tree = ast.parse(path.read_text("utf-8"))
-    name, silent = str(path.relative_to(HOUSE)), docstrings(tree)
+    name, silent = str(path.relative_to(HOUSE)), docstrings(tree) | read_aloud(tree)
     inner = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
     spoken = {
         id(word)

@@ -104,7 +104,8 @@ def report(done: Tuned) -> None:
         console.warning(
             f"tuning did not beat a plain clone, so '{plan.name}' is the clone",
             cause=compared.words,
-            hint="listen to its samples" if compared.words_lost else "record more, or in a quieter room",
+            hint=f"listen to the samples in {plan.folder}" if compared.words_lost
+            else "record more, or in a quieter room",
         )  # fmt: skip
     console.record(
         status="ok", command="tune", **plan.record, won=done.won, voice=str(done.voice), ended=course.ended,

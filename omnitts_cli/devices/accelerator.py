@@ -92,7 +92,7 @@ class AcceleratorStream:
         return replay
 
     def _into_pool(self) -> AbstractContextManager[None]:
-        """Memory comes from the graphs' pool in this context, so that a capture takes over that of its warm-ups."""
+        """In this context, memory comes from the pool of the graphs, so that a capture reuses that of its warm-ups."""
         return nullcontext()
 
     def _record(self, graph: Any, step: Callable[[], None]) -> None:

@@ -43,7 +43,8 @@ class CUDAStream(AcceleratorStream):
     def __init__(self, device: torch.device, urgent: bool) -> None:
         super().__init__(device, urgent)
         self._at = (torch.cuda.current_device() if device.index is None else device.index, self._pool)
-        torch._C._cuda_beginAllocateCurrentThreadToPool(*self._at)  # a pool that nobody uses cannot be used again
+        # this stream uses the pool until it ends: a pool without a user is closed for good
+        torch._C._cuda_beginAllocateCurrentThreadToPool(*self._at)
         torch._C._cuda_endAllocateToPool(*self._at)
         weakref.finalize(self, torch._C._cuda_releasePool, *self._at).atexit = False
 
@@ -145,7 +146,7 @@ class CUDADevice(Accelerator):
             torch.cuda.set_per_process_memory_fraction(min(1.0, size_bytes / whole), self.torch_device)
 
     def free_bytes(self) -> int:
-        """Without what the allocator keeps in pieces between tensors: large tensors do not fit in there."""
+        """Without the gaps between tensors that the allocator keeps: large tensors do not fit into them."""
         torch.cuda.empty_cache()
         free = torch.cuda.mem_get_info(self.torch_device)[0]
         kept = torch.cuda.memory_reserved(self.torch_device)

@@ -315,7 +315,7 @@ class CodecJobs:
 
     @staticmethod
     def _gains(batch: list[Due], found: list[tuple[Record, Due | None]]) -> bool:
-        """Whether chunks are left for a later call, with chunks of others. `found`: what is due of each request."""
+        """Whether these chunks gain by waiting for those of others. `found`: what is due of each request."""
         runnable = [(record, one) for record, one in found if record.runnable]
         pending = {record.reference + record.made - record.decoding for record, one in runnable if one is None}
         ends = [one.record.made for _, one in found if one is not None and one.record.state is State.FINISHING]

@@ -37,9 +37,8 @@ class Compute:
     language: Values  # a name -> its array: of floats in float32, of matrices in 8 bits their bytes
     entries: Callable[[np.ndarray], np.ndarray]  # tokens [N] -> their entries in the table of the text [N, W] float32
     decoder: Values
-    packed: Mapping[str, np.ndarray] = field(
-        default_factory=dict
-    )  # of PackedCodec and InputRows, with the matrices in 8 bits
+    packed: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """Of PackedCodec and InputRows, if the matrices are in 8 bits."""
 
     @staticmethod
     def usable() -> bool:
@@ -133,14 +132,14 @@ PROJECT, ROWS = "predictor.project", "predictor.rows"
 
 @dataclass(frozen=True)
 class InputRows:
-    """The predictor's input rows after every code, to be kept beside matrices in 8 bits. There are none where rows of
-    the talker's tables are used.
+    """The rows that the predictor reads after each code; they are kept beside the matrices in 8 bits. A model whose
+    predictor reads the talker's tables directly has none.
     """
 
     sizes: Mapping[str, tuple[int, ...]]  # of the language side
 
     def shapes(self) -> dict[str, tuple[tuple[str, ...], tuple[int, ...]]]:
-        """As of a PackedCodec."""
+        """As PackedCodec.shapes."""
         return {ROWS: (("float32",), self.sizes["predictor.heads"])} if f"{PROJECT}.weight" in self.sizes else {}
 
     def made(self, language: Values) -> Iterator[NamedArray]:

@@ -51,8 +51,8 @@ def slot_decoder(
 
 
 def place_weights(codec: Codec, ops: CodecOps | None, device: torch.device) -> None:
-    """Puts the weights on an accelerator in the layout of its slot decoders, before any is made: what they take is
-    known then."""
+    """Lays out the weights on an accelerator as its slot decoders read them. Done before slots are planned, so that the
+    plan counts their memory."""
     if ops is not None and isinstance(codec, UpsamplingDecoder) and device.type not in ("cpu", "meta"):
         _layout_of(codec, ops.operand, device)
 

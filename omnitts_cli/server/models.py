@@ -40,8 +40,8 @@ State = Literal["unloaded", "loading", "ready", "failed"]
 
 @dataclass(eq=False)
 class ServedModel:
-    """One checkpoint. `kinds` are known before it is loaded if its name has them. `voice`: a tuned one that was merged
-    into it.
+    """One checkpoint. `kinds` are known before it is loaded if its name has them. `voice`: the tuned voice that is
+    merged into it.
     """
 
     name: str
@@ -99,7 +99,7 @@ class Models:
         most_tuned: int = 2,
     ) -> None:
         self.all, self._hub, self._load, self._tell = models, hub, load, tell
-        self.tuned: list[ServedModel] = []  # those of tuned voices, while they are open or wanted
+        self.tuned: list[ServedModel] = []  # with a tuned voice each; only those that are loaded or loading
         self._most_tuned = most_tuned
         self.warm = False  # the models of --preload are ready
         self._opening = asyncio.Lock()  # one at a time: each is fitted into the memory that is free
@@ -146,7 +146,7 @@ class Models:
                       hint=f"served: {served}")  # fmt: skip
 
     async def of_tuned(self, name: str | None, voice: Voice) -> ServedModel:
-        """A ready model into which a tuned voice was merged. Where there are as many as the budget allows, it replaces
+        """A ready model into which a tuned voice is merged. If as many as `--tuned-voices` are loaded, it replaces
         the one that was idle longest."""
         made = voice.about.get("model")
         base = next((model for model in self.named(name) if made in (model.name, model.source)), None)

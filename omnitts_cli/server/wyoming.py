@@ -194,7 +194,8 @@ class EventSound(Sound):
         await self._event(packed("audio-chunk", self.shape, data))
 
     async def _event(self, event: bytes) -> None:
-        """audio-start leaves with the event after it: a client that reads it alone would take a core meanwhile."""
+        """Sends audio-start together with the next event: a client that woke up for it alone would take a core from
+        the first sound."""
         before, self.start = self.start, b""
         await self.session.out(before + event)
 

@@ -34,8 +34,9 @@ class FarModel:
     obeys_style: bool = False
     cloner: Any = None
     vector_of: Callable[[str], np.ndarray] | None = None
-    adapter: str | None = None  # the checksum of what was merged into it. None on a server that is asked for speech:
-    # tuned voices are spoken by a model of this process
+    adapter: str | None = None
+    """The checksum of a tuned voice's adapter that is merged into it. None for `--via`, which leaves tuned voices to a
+    model of this process."""
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,8 @@
 """Whether speech has its words, without a speech recogniser: the model listens, as it was before it was tuned.
 
-Code 0 of a frame tells the sound that is spoken. The codes of a sentence are likelier to the model beside the words
-that were said than beside others. So each word of the text is exchanged for others of about its length, one at a time:
-it was heard if no exchange makes the codes likelier. Where nothing is left of the words, this happens by chance: in
-CHANCE of the cases.
+The model finds the codes of a sentence likelier with the words that were said than with others; code 0 of each frame is
+enough to tell. So each word of the text is exchanged for others of about its length, one at a time: it was heard if no
+exchange makes the codes likelier. Where nothing is left of the words, one word in EXCHANGES + 1 is heard by chance.
 """
 
 from __future__ import annotations
@@ -16,11 +15,10 @@ import numpy as np
 
 WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\d_]{3,}")  # a character where words have no spaces
 EXCHANGES = 4  # of each word: then the share that is not heard is about that of a recogniser's word errors
-CHANCE = 1 / (EXCHANGES + 1)
 MOST_WORDS = 8  # of a text
 
 Losses = Callable[[Sequence[str], np.ndarray], Sequence[float]]
-"""How unlikely codes [T, G] are beside each of several texts."""
+"""How unlikely codes [T, G] are with each of several texts."""
 
 
 def heard(text: str, codes: np.ndarray, losses: Losses, others: Sequence[str]) -> float | None:

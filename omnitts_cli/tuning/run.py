@@ -64,8 +64,8 @@ SAMPLED = 3  # sentences that are spoken after each epoch
 FULL_RATE = 1e-4
 DRIFT = 0.15  # a pace that differs from that of the recordings by a larger share is reported
 LISTENED = 20  # held-out clips in which the model listens for words
-CODED_BADLY = 0.25  # of the words: where the codes have lost more of them, people are told
-TINY_ERRS = 0.1  # the speaker encoder of `tiny` knows its teacher's voices: others judge a person differently by this
+CODED_BADLY = 0.25  # share of the words; a warning says if the codes have lost more
+TINY_ERRS = 0.1  # the speaker encoder of `tiny` knows only its teacher's voices, and errs by this much about others
 CARD_STEP_S = 60.0  # of speech in a step on a card
 BY_HAND = "a .txt file with the words of each clip"
 
@@ -196,11 +196,11 @@ def tune(
     consent: who the person is and when they agreed; it is stored in the voice.
     language: of the recordings, a code such as "en".
     folder: where the run keeps what it has done.
-    transcribe: a speech recogniser (asr_model) writes missing texts, and counts word errors of the result. Whisper
-    counts them also without this, if it is on the machine.
+    transcribe: a speech recogniser (asr_model) writes missing texts, and counts word errors of the result. Without it,
+    Whisper counts them if it is on the machine.
     full: all weights learn instead of an adapter; the result is a model folder, `model` in the folder of the run.
     samples: three sentences are spoken after each epoch.
-    keep: the voices of so many last epochs stay in the folder of the run, and that of the best.
+    keep: how many of the last epochs leave their voices in the folder of the run; the best epoch does, too.
     confirm: asked with the plan before anything is learned; tell, look: called with notices and progress.
 
     If the tuned voice is not better than a plain clone, the clone is saved: see `Tuned.won` and `verdict`.
@@ -353,7 +353,7 @@ class TuneRun:
 
     def keep_epoch(self, trainer: Trainer, epoch: int, keep: int, made: dict[str, str]) -> None:
         """Writes what was learned so far as voice files, which `-v FILE` speaks, and removes those of earlier epochs,
-        except the best. All weights are not kept: each epoch would take gigabytes."""
+        except the best. With `full` nothing is kept: each epoch would take gigabytes."""
         adapter, vectors = trainer.now()
         if adapter is None or not keep:
             return
@@ -381,11 +381,11 @@ class TuneRun:
                     weight.copy_(stored)
 
     def warn_of_codes(self, missed: float | None) -> None:
-        """Tells people before anything is learned that the codes of their recordings have lost the words."""
+        """Warns, before anything is learned, if the codes of the recordings have lost many words."""
         if missed is not None and missed > CODED_BADLY:
             self.tell(Notice(
-                f"{self.name} does not hear {missed:.0%} of the words in its own codes of the recordings",
-                cause="its codec was taught by other voices; a voice that is learned from such codes loses words",
+                f"{self.name} misses {missed:.0%} of the words once its codec has encoded the recordings",
+                cause="the codec does not suit this voice; a tuned voice would lose words too",
                 hint="omnitts clone   or   -m 0.6b-base on a card",
             ))  # fmt: skip
 

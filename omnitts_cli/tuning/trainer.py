@@ -313,8 +313,8 @@ class Trainer:
         return Held(first / labels, rest / frames, right / labels)
 
     def plain_losses(self, texts: Sequence[str], codes: np.ndarray, speaker: str) -> list[float]:
-        """How unlikely code 0 of an utterance is to the plain clone, beside each of several texts. With all weights, to
-        the model as it is now."""
+        """How unlikely the plain clone finds code 0 of an utterance with each of several texts. If all weights are
+        learned, the model is asked as it is now."""
         clip, found = PreparedClip("", (codes,), self.given[0], 0.0, speaker), list[float]()
         if self.adapter is not None:
             self.adapter.silent = True

@@ -151,8 +151,8 @@ def threads() -> int:
 
 
 def threads_awaited() -> int:
-    """The same for a call of one thread that a first sound waits for: a second one helps where a core is idle now. On a
-    busy machine, the call would wait for it.
+    """The threads of a call that a first sound waits for, and that has one otherwise: two if a core is idle now. On a
+    busy machine, the call would wait for the second one.
     """
     if (_chosen["cores"] or 1) < 2:
         return 1
