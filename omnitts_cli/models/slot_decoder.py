@@ -50,7 +50,7 @@ def slot_decoder(
     return FusedSlotDecoder(codec, slots, longest, ops, halves, device)
 
 
-def place_weights(codec: Codec, ops: CodecOps | None, device: torch.device) -> None:
+def place_weights(codec: object, ops: CodecOps | None, device: torch.device) -> None:
     """Lays out the weights on an accelerator as its slot decoders read them. Done before slots are planned, so that the
     plan counts their memory."""
     if ops is not None and isinstance(codec, UpsamplingDecoder) and device.type not in ("cpu", "meta"):

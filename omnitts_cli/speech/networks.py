@@ -68,7 +68,7 @@ def stored(
     for part in pieces.all():
         filled(part)
     model = family.assemble(source.name, config, pieces, tokenizer, device.to_device, ops)
-    place_weights(model.codec, ops.codec, device.torch_device)
+    place_weights(pieces.decoder.module, ops.codec, device.torch_device)
     return replace(model, cloner=family.cloner(config, filled, device.to_device)), pieces
 
 
@@ -162,7 +162,7 @@ def random(name: str, variant: str | None, device: Device, language: str) -> Spe
         filled(part)
     tokenizer = PieceTokenizer(config.text_vocabulary)
     model = family.assemble(f"random:{short}", config, pieces, tokenizer, device.to_device, ops)
-    place_weights(model.codec, ops.codec, device.torch_device)
+    place_weights(pieces.decoder.module, ops.codec, device.torch_device)
     return replace(model, cloner=family.cloner(config, filled, device.to_device))
 
 
