@@ -192,8 +192,8 @@ def in_our_words(refusal: Any) -> UsageError:
         word = option.lstrip("-")
         part_of = [name for name in names if word in name.split("-")]  # --gap: --sentence-gap
         close = nearest(word, part_of or names) or next(iter(part_of), None)
-        speaks = ctx is not None and any(param.metavar == "TEXT" for param in ctx.command.params)
-        dash = f"   (for text that begins with a dash: {path} -- '{option}')" if speaks else ""
+        takes = [param.metavar for param in ctx.command.params if param.param_type_name == "argument"] if ctx else []
+        dash = f"   (for text that begins with a dash: {path} -- '{option}')" if "TEXT" in takes else ""
         return UsageError(f"unknown option '{option}'", hint=f"{f'--{close}' if close else f'{path} --help'}{dash}")
     message = EXTRA.sub(r"unexpected: \1", refusal.format_message().rstrip("."))
     words = message.partition("unexpected: ")[2]

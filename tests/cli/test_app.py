@@ -118,7 +118,7 @@ def test_wrong_options_are_2_with_the_nearest(omnitts: Omnitts, options: list[st
     assert list(Path().iterdir()) == []
 
 
-@pytest.mark.parametrize("command", [("say",), ("help",), ("voices", "list"), ()])
+@pytest.mark.parametrize("command", [("say",), ("help",), ("voices", "list"), ("tune",), ()])
 def test_a_dash_before_text_is_explained_where_there_is_text(omnitts: Omnitts, command: tuple[str, ...]) -> None:
     done = omnitts(*command, "--qqq")
     assert done.code == 2 and "unknown option '--qqq'" in done.err
