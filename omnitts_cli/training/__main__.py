@@ -14,7 +14,7 @@ from omnitts_cli.bench import evaluate
 from omnitts_cli.devices.choose import choose
 from omnitts_cli.devices.device import Device
 from omnitts_cli.errors import OmniError
-from omnitts_cli.training import compare, recipe, texts
+from omnitts_cli.training import compare, recipe, recordings, texts
 from omnitts_cli.training.codec_stage import CodecStage, train_codec
 from omnitts_cli.training.export import export, export_codec
 from omnitts_cli.training.judge import PARTS, judge, judge_texts
@@ -35,7 +35,7 @@ from omnitts_cli.training.tokens import TokenLists
 from omnitts_cli.tuning.journal import Journal
 
 STAGES = ("teacher", "texts", "speak", "codec", "polish", "speech", "export", "rows", "judge", "picture")
-APART = ("compare",)  # not part of `all`
+APART = ("compare", "record")  # not part of `all`
 LEARNING = ("codec", "polish", "speech")
 TEXTS = "texts.tsv"
 
@@ -52,12 +52,14 @@ class Rebuild:
         """Makes the teacher's folder, unless it exists."""
         teacher_files(downloads or self.work, self._kokoro)
 
-    def texts(self) -> None:
-        """Writes the texts for the teacher, and the tokenizer: that of a finished model in the work folder, or a new
-        one."""
+    def texts(self, recorded: Path | None = None) -> None:
+        """Writes the texts for the teacher and those of the recordings, and the tokenizer: that of a finished model in
+        the work folder, or a new one."""
         if (self.work / TEXTS).exists():
             return
         found = texts.collect(self.recipe.seed, self.recipe.texts.made_up, evaluate.unseen())
+        if recorded:
+            found += sorted({part.words for part in recordings.parts(recorded) if part.words})
         lines = list(texts.phonemes(found))
         texts.write(self.work / TEXTS, lines)
         finished = self.work / MODEL
@@ -73,6 +75,10 @@ class Rebuild:
         teacher = self._teacher()
         wanted = self.recipe.teacher.hours if hours is None else hours
         speak(self.recipe, teacher, self._read(), self.work, series, wanted, 60 * minutes if minutes else float("inf"))
+
+    def record(self, folder: Path) -> None:
+        """Writes recordings of people as shards. The texts must have been made with them."""
+        recordings.record(self.recipe, folder, self._read(), self.work)
 
     def codec(self, minutes: float | None = None) -> None:
         self._codec(CodecStage, self.recipe.codec_training.minutes if minutes is None else minutes)
@@ -107,10 +113,13 @@ class Rebuild:
     def picture(self) -> None:
         draw(self.work / "curves.jsonl", self.work / "curves.png")
 
-    def judge(self, model: Path | None, asked: list[str], seeds: int, whisper: Path | None) -> None:
+    def judge(
+        self, model: Path | None, asked: list[str], seeds: int, whisper: Path | None, people: Path | None
+    ) -> None:
         """Measures everything that is required of the model; writes judged.json."""
         model = model or self.work / MODEL
-        done = judge(model, self.recipe, asked or PARTS, seeds, self._kokoro, whisper, self.work)
+        asked = asked or [part for part in PARTS if part != "people" or people]
+        done = judge(model, self.recipe, asked, seeds, self._kokoro, whisper, people, self.work)
         Journal(self.work / "curves.jsonl", "judge").write(**json.loads(done.read_text()))
 
     def judge_texts(self, model: Path | None, file: Path, voice: str | None, seeds: int, whisper: Path | None) -> None:
@@ -165,6 +174,10 @@ def arguments() -> argparse.ArgumentParser:
         default=2,
         help="number of seeds for the voice of --texts; without --texts, for the first voice",
     )
+    parser.add_argument("--people", type=Path, metavar="FOLDER", help="clips of people, for the part `people` of judge")
+    parser.add_argument(
+        "--recordings", type=Path, metavar="FOLDER", help="recordings of people (`recordings.py`), for texts and record"
+    )
     parser.add_argument("--whisper", type=Path, help="folder of Whisper base, for judge and compare")
     parser.add_argument("--sounds", nargs="+", default=[], metavar="NAME=FOLDER", help="systems to compare")
     parser.add_argument("--voice", help="voice for compare, and for judge with --texts [the recipe's first]")
@@ -179,6 +192,8 @@ def main() -> None:
     made, team = recipe.read(given.recipe, given.miniature), Team()
     if team.size > 1 and given.stage not in LEARNING:
         parser.error(f"only the stages that train can use several accelerators: {', '.join(LEARNING)}")
+    if given.stage == "record" and not given.recordings:
+        parser.error("record needs --recordings")
     rebuild = Rebuild(made, given.work, choose(team.device(given.device)), given.kokoro, team)
     if given.stage == "all":
         journal = Journal(given.work / "curves.jsonl", "all")
@@ -196,6 +211,10 @@ def run(stage: str, rebuild: Rebuild, given: argparse.Namespace) -> None:
         getattr(rebuild, stage)(given.minutes)
     elif stage == "teacher":
         rebuild.teacher(given.downloads)
+    elif stage == "texts":
+        rebuild.texts(given.recordings)
+    elif stage == "record":
+        rebuild.record(given.recordings)
     elif stage == "speak":
         rebuild.speak(given.series, given.hours, given.minutes)
     elif stage == "export":
@@ -203,7 +222,7 @@ def run(stage: str, rebuild: Rebuild, given: argparse.Namespace) -> None:
     elif stage == "judge" and given.texts:
         rebuild.judge_texts(given.model, given.texts, given.voice, given.seeds, given.whisper)
     elif stage == "judge":
-        rebuild.judge(given.model, given.parts or [], given.seeds, given.whisper)
+        rebuild.judge(given.model, given.parts or [], given.seeds, given.whisper, given.people)
     elif stage == "compare":
         rebuild.compare(given.sounds, given.voice, given.whisper)
     else:

@@ -17,7 +17,7 @@ from omnitts_cli.training.dataset import UnnamedTable, UtteranceTable
 from omnitts_cli.training.ids import CodecIds, TinyTextIds
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.recording import recorded
-from omnitts_cli.training.teacher import FACTS, PHONES_PER_FRAME
+from omnitts_cli.training.teacher import FACTS, PHONES_PER_FRAME, UNKNOWN
 
 NOBODY, VECTOR = -1, -2  # instead of a speaker's number: no speaker row; a row that the speaker encoder fills
 
@@ -216,7 +216,7 @@ def lay_out(given: Examples, rows: int, recipe: Recipe, codec: CodecIds, text: T
         next_codes=next_codes,
         followed=followed,
         target=torch.where(frame + 1 == frames, codec.end, target),
-        phones=torch.where(followed[..., None], phones, -100),
+        phones=torch.where(followed[..., None] & (phones != UNKNOWN), phones, -100),
         mel=given.mel,
         made=given.made,
         place=given.place.expand(size, rows),

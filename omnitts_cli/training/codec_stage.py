@@ -21,7 +21,7 @@ from omnitts_cli.training.quantise import LearningQuantiser
 from omnitts_cli.training.recipe import CodecTraining, Polish, Recipe
 from omnitts_cli.training.shapes import TinyCodec, build_codec
 from omnitts_cli.training.stage_results import STEM, exported_codec, finished_codec
-from omnitts_cli.training.teacher import PHONES, PHONES_PER_FRAME, SAMPLE_RATE
+from omnitts_cli.training.teacher import PHONES, PHONES_PER_FRAME, SAMPLE_RATE, UNKNOWN
 from omnitts_cli.training.teacher import SAMPLES_PER_FRAME as FRAME
 from omnitts_cli.training.team import Team
 from omnitts_cli.tuning import checkpoints
@@ -114,7 +114,7 @@ class CodecStage:
         with self.weights.used(self.weights.parts()):
             made, quantised, leading, commit, alike = self.repeat(self.encoded(true), bypass)
             periods, pitch = self.repetition(made, true, self.pitch(quantised))
-            phones = F.cross_entropy(self.phones(leading).view(-1, len(PHONES)), said.flatten())
+            phones = named(self.phones(leading).view(-1, len(PHONES)), said.flatten())
             low = self.low(true)
             outline = out_of_phase([self.outline(_with_before(quantised)).flatten(1)], low)
         mel, wave, phase = self.apart(made, true), (made - true).abs().mean(), out_of_phase(self.low(made), low)
@@ -188,6 +188,12 @@ class CodecStage:
 
     def save(self, folder: Path) -> None:
         checkpoints.save(folder, STEM, checkpoints.gather(**self.modules()))
+
+
+def named(scores: Tensor, phones: Tensor) -> Tensor:
+    """The cross-entropy of phones [n] by scores [n, PHONES], without those that are not known."""
+    losses = F.cross_entropy(scores, phones, ignore_index=UNKNOWN, reduction="sum")
+    return losses / (phones != UNKNOWN).sum().clamp(min=1)
 
 
 def _with_before(x: Tensor) -> Tensor:
@@ -279,7 +285,8 @@ class TrainingLoop:
     def _set_rate(self, spent: float) -> None:
         plan = self.stage.schedule
         self.stage.rate.fill_(falling_rate(spent, plan.rate, plan.final_rate, self.steps, plan.warm_up))
-        self.stage.quantiser.trust.fill_(min(1.0, spent / TRUSTED))
+        # the latents of a codec that has learned move little
+        self.stage.quantiser.trust.fill_(1.0 if self.started else min(1.0, spent / TRUSTED))
 
     def _write(self) -> None:
         """The mean losses since the last line; reading them also keeps the host from running ahead."""

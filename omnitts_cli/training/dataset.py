@@ -17,7 +17,7 @@ from omnitts_cli.models.codec_encoder import CodecEncoder
 from omnitts_cli.models.shapes import MelShape
 from omnitts_cli.models.speaker import log_mel
 from omnitts_cli.training.bending import bent, curve, half_periods, walk
-from omnitts_cli.training.pool import UNNAMED, TeacherUtterance
+from omnitts_cli.training.pool import UNNAMED, WORDLESS, TeacherUtterance
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.teacher import FACTS, PHONES_PER_FRAME, SAMPLE_RATE, SAMPLES_PER_FRAME
 from omnitts_cli.training.tokens import TokenLists
@@ -174,6 +174,7 @@ class Dataset:
         return self.tables[0].added >= least and all(t.added for t in (*self.tables, *self.unnamed))
 
     def add(self, utterances: list[TeacherUtterance]) -> None:
+        utterances = [u for u in utterances if u.text != WORDLESS]
         for utterance in utterances:
             n = self._fitting(utterance)
             if utterance.voice != UNNAMED and n is not None:

@@ -14,6 +14,8 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from omnitts_cli.audio.magic import is_recording
+from omnitts_cli.audio.read import read_sound
 from omnitts_cli.bench.acoustics import pitch
 from omnitts_cli.bench.campaign import Shape
 from omnitts_cli.bench.evaluate import Transcribe, harder, sentences, word_errors, words
@@ -31,10 +33,10 @@ from omnitts_cli.training.listeners import Installed, Listeners
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.spoken import peak_memory, speak
 from omnitts_cli.training.stage_results import exported_codec
-from omnitts_cli.training.teacher import SAMPLE_RATE, Teacher, TeacherSpeech, TeacherVoice
+from omnitts_cli.training.teacher import SAMPLE_RATE, SAMPLES_PER_FRAME, Teacher, TeacherSpeech, TeacherVoice
 from omnitts_cli.weights.sums import sha256_of
 
-PARTS = ("spoken", "codec", "runaways", "clone", "design", "speed")
+PARTS = ("spoken", "codec", "runaways", "clone", "people", "design", "speed")
 REPEATED = ("henry", "clara", "edith")
 """Named voices whose teacher clips the codec encodes and decodes."""
 FEW = 4  # sentences that the teacher speaks together
@@ -62,6 +64,7 @@ UNSEEN = tuple(
 )
 """Speakers to clone. Training draws its speakers from a continuum, so it never meets exactly these."""
 SECONDS_PER_LETTER, PAUSES = 0.07, 0.3  # of calm speech; seconds of pauses
+SOMEONE_ELSE = 5.0  # semitones between the pitch of a clone and that of its clip: another sex, or an octave
 AUDIBLE, HUNDREDTH = 0.01, SAMPLE_RATE // 100  # of full scale; samples
 TEXTS, LONGEST_TEXT = 300, 80
 Read = Callable[[list[str]], list[str]]
@@ -98,6 +101,9 @@ GOALS = {
     "codec_alike": Goal(0.88, 0.94, more=True),
     "runaways": Goal(1, 0),
     "clone": Goal(0.85, 0.97, more=True),
+    "people": Goal(0.70, 0.78, more=True),
+    "people_codec": Goal(0.85, 0.90, more=True),
+    "people_wrong": Goal(1, 0),
     "design": Goal(0.9, 1.0, more=True),
     "rtf": Goal(0.25, 0.08),
     "memory": Goal(600e6, 400e6),
@@ -246,6 +252,34 @@ class Judge:
         rates = {way: round(float(np.mean(hits)), 3) for way, hits in right.items()}
         return {"clone": GOALS["clone"].of(rates["sound"]), "with_words": rates["words"], "tries": len(right["sound"])}
 
+    @torch.no_grad()
+    def people(self, folder: Path, listeners: Listeners) -> dict[str, Any]:
+        """Clips of people and their clones: similarity of the voices, the same of the clip's own copy by the codec, and
+        how many clones have the pitch of someone else."""
+        codec, texts, found = exported_codec(self.recipe, self.model / "speech_tokenizer"), sentences()[43:46], {}
+        for path in sorted(path for path in folder.iterdir() if is_recording(path)):
+            clip = read_sound(path).sound
+            padded = torch.from_numpy(np.pad(clip, (0, -len(clip) % SAMPLES_PER_FRAME)))
+            copy = codec.decoder(codec.encoder(padded[None]))[0].numpy()
+            voice = self.tts.clone(Clip(clip, SAMPLE_RATE, seed=0))
+            made = speak(self.tts, texts, voice=voice, seed=3).sounds
+            person = listeners.voice(clip)
+            off = 12 * np.log2(pitch(np.concatenate(made)) / pitch(clip))
+            found[path.stem] = {
+                "clone": round(float(np.mean([person @ listeners.voice(sound) for sound in made])), 3),
+                "codec": round(float(person @ listeners.voice(copy)), 3),
+                "hertz": round(pitch(clip)),
+                "off": round(float(off), 1),  # semitones
+            }
+        if not found:
+            raise InputError(f"{folder} has no clips")
+        return {
+            "people": GOALS["people"].of(float(np.mean([one["clone"] for one in found.values()]))),
+            "codec": GOALS["people_codec"].of(float(np.mean([one["codec"] for one in found.values()]))),
+            "wrong": GOALS["people_wrong"].of(sum(abs(one["off"]) > SOMEONE_ELSE for one in found.values())),
+            "each": found,
+        }
+
     def design(self, seeds: int = 20) -> dict[str, Any]:
         """How many seeds obey each of ten descriptions."""
         text, numbers = sentences()[30:32], range(1, seeds + 1)
@@ -338,7 +372,14 @@ def _all(teacher: Teacher, lines: list[str], voice: TeacherVoice) -> list[Teache
 
 
 def judge(
-    model: Path, recipe: Recipe, parts: Sequence[str], seeds: int, kokoro: Path, whisper: Path | None, folder: Path
+    model: Path,
+    recipe: Recipe,
+    parts: Sequence[str],
+    seeds: int,
+    kokoro: Path,
+    whisper: Path | None,
+    people: Path | None,
+    folder: Path,
 ) -> Path:
     """Writes each part to a file of its own, so that processes can share the parts, then judged.json with all."""
     judge, notes, listeners = Judge(model, recipe, seeds), folder / "judged", Installed(whisper)
@@ -349,6 +390,7 @@ def judge(
         "codec": lambda: judge.codec(Teacher(kokoro, cpu), phonemes, listeners),
         "runaways": judge.runaways,
         "clone": lambda: judge.clone(Teacher(kokoro, cpu), phonemes, listeners),
+        "people": lambda: judge.people(_given(people), listeners),
         "design": judge.design,
         "speed": judge.speed,
     }
@@ -359,6 +401,12 @@ def judge(
     sums = {str(path.relative_to(model)): sha256_of(path) for path in sorted(model.rglob("*.safetensors"))}
     whole.write_text(json.dumps({"weights": sums, **found}, indent=1) + "\n")
     return whole
+
+
+def _given(people: Path | None) -> Path:
+    if people is None or not people.is_dir():
+        raise InputError("the part `people` needs a folder of clips", hint="--people FOLDER")
+    return people
 
 
 def judge_texts(

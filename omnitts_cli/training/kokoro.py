@@ -162,12 +162,12 @@ def _packed(lstm: nn.LSTM, x: Tensor, lengths: Tensor) -> Tensor:
 @dataclass(frozen=True)
 class Intonation:
     """How F0 is changed. `pitch` [B] multiplies it; `rising`: the tokens of each text that rise (`pitch_rise`), by
-    `semitones`; `locked`: see `pitch_lock`."""
+    `semitones`; `locked`: the steps of a frame of each text, if its pitch is locked to the frames (`pitch_lock`)."""
 
     pitch: Tensor
     rising: list[list[pitch_rise.Span]]
+    locked: list[int] | None = None
     semitones: float = 0.0
-    locked: bool = False
 
     def applied(self, curve: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
         """The F0 curve [B, T] and its phase, from the teacher's own. `ends` [B, tokens]: frames up to a token's end."""
@@ -177,7 +177,13 @@ class Intonation:
             # a token begins where the one before it ends
             spans = [(row, until[row][a - 1], until[row][b - 1]) for row, own in enumerate(self.rising) for a, b in own]
             curve = pitch_rise.raised(curve, spans, self.semitones)
-        return pitch_lock.locked(curve) if self.locked else (curve, pitch_lock.free(curve))
+        if self.locked is None:
+            return curve, pitch_lock.free(curve)
+        found, phase = torch.zeros_like(curve), curve.new_zeros(len(curve), curve.shape[1] * pitch_lock.ENTRY)
+        for steps in set(self.locked):
+            rows = [row for row, own in enumerate(self.locked) if own == steps]
+            found[rows], phase[rows] = pitch_lock.locked(curve[rows], steps)
+        return found, phase
 
 
 @torch.no_grad()

@@ -14,7 +14,8 @@ from omnitts_cli.devices.device import Device
 from omnitts_cli.training.joined import JoinedWeights
 from omnitts_cli.training.pool import SoundPool
 from omnitts_cli.training.recogniser import USED, HeardPhones, PhoneRecogniser
-from omnitts_cli.training.teacher import PHONES_PER_FRAME, SILENCE
+from omnitts_cli.training.speaker_heads import wrong
+from omnitts_cli.training.teacher import PHONES_PER_FRAME, SILENCE, UNKNOWN
 from omnitts_cli.tuning.journal import Budget, Journal, falling_rate
 from omnitts_cli.tuning.learning import Capture, half, half_type, optimiser
 
@@ -44,18 +45,20 @@ class PerceptualLoss:
 
         def step() -> None:
             sound, phones, facts = self.pool.draw_said(BATCH, FRAMES)
-            said = (phones != SILENCE).float()
+            said = ((phones != SILENCE) & (phones != UNKNOWN)).float()
             with weights.used(weights.parts()), half(self.device):
                 found = self.recogniser(masked(self.recogniser.spectra(sound)))
-            named = F.cross_entropy(found.phones.flatten(0, 1), phones.flatten(), label_smoothing=0.03)
+            named = F.cross_entropy(
+                found.phones.flatten(0, 1), phones.flatten(), ignore_index=UNKNOWN, label_smoothing=0.03
+            )
             count = said.sum() + 1.0
-            who = ((found.who - facts).square().mean(-1) * said).sum() / count
+            who = (wrong(found.who, facts).mean(-1) * said).sum() / count
             weights.learn(named + who)
             nn.utils.clip_grad_norm_([weights.values], 5.0)
             adam.step()
             right = ((found.phones.argmax(-1) == phones).float() * said).sum() / count
-            mean = (facts * said[..., None]).sum((0, 1)) / count
-            variance = ((facts - mean).square().mean(-1) * said).sum() / count
+            mean = (facts.nan_to_num() * said[..., None]).sum((0, 1)) / count
+            variance = (wrong(mean, facts).mean(-1) * said).sum() / count
             measured.add_(torch.stack([named, who, right, variance, torch.ones_like(right)]).detach())
 
         def write(steps: int) -> float:
@@ -93,9 +96,9 @@ class PerceptualLoss:
             both = self.recogniser(spectra)
         own, wanted = both.part(slice(len(made))), both.part(slice(len(made), None))
         said = self.pool.phones.view(-1, PHONES_PER_FRAME)[places].flatten(1)
-        voiced = said != SILENCE
-        wrong = [((one.phones.argmax(-1) != said) & voiced).sum() / (voiced.sum() + 1.0) for one in (own, wanted)]
-        return [*distances(own, wanted), spectra_apart(spectra[: len(made)], spectra[len(made) :]), *wrong]
+        voiced = (said != SILENCE) & (said != UNKNOWN)
+        misheard = [((one.phones.argmax(-1) != said) & voiced).sum() / (voiced.sum() + 1.0) for one in (own, wanted)]
+        return [*distances(own, wanted), spectra_apart(spectra[: len(made)], spectra[len(made) :]), *misheard]
 
 
 def masked(spectra: Tensor) -> Tensor:

@@ -24,11 +24,13 @@ def free(pitch: Tensor) -> Tensor:
     return (pitch.repeat_interleave(ENTRY, 1).double() / SAMPLE_RATE).cumsum(1).remainder(1.0).float()
 
 
-def locked(pitch: Tensor) -> tuple[Tensor, Tensor]:
-    """An F0 curve [B, T] -> the curve with a whole number of cycles in every voiced frame, and its phase [B, n]."""
+def locked(pitch: Tensor, steps: int = STEPS) -> tuple[Tensor, Tensor]:
+    """An F0 curve [B, T] -> the curve with a whole number of cycles in every voiced frame, and its phase [B, n].
+
+    `steps`: of a frame, which is longer or shorter where the sound will be resampled (`tract`)."""
     length = pitch.shape[1] * (ENTRY // STEP)
-    steps = pitch.repeat_interleave(ENTRY // STEP, 1)
-    hertz = torch.nn.functional.pad(steps, (0, -length % STEPS)).unflatten(1, (-1, STEPS))  # [B, frames, STEPS]
+    each = pitch.repeat_interleave(ENTRY // STEP, 1)
+    hertz = torch.nn.functional.pad(each, (0, -length % steps)).unflatten(1, (-1, steps))  # [B, frames, steps]
     voiced = hertz > VOICED
     hertz = _scaled(hertz, voiced.all(-1))
     curve = hertz.flatten(1)[:, :length].unflatten(1, (-1, ENTRY // STEP)).mean(-1)
@@ -36,13 +38,13 @@ def locked(pitch: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _scaled(hertz: Tensor, whole: Tensor) -> Tensor:
-    """F0 [B, frames, STEPS], with a whole number of cycles in the frames that are voiced throughout, `whole`."""
+    """F0 [B, frames, steps], with a whole number of cycles in the frames that are voiced throughout, `whole`."""
     cycles = hertz.sum(-1) * (STEP / SAMPLE_RATE)
     wanted = _numbers(cycles, whole)
     factor = torch.where(whole, wanted / cycles.clamp(min=1e-3), 1.0)
     # from the factor of the frame before, over its own, to that of the next
     before, after = (torch.where(whole & torch.roll(whole, by, 1), torch.roll(factor, by, 1), factor) for by in (1, -1))
-    part = (torch.arange(STEPS, device=hertz.device) + 0.5) / STEPS
+    part = (torch.arange(hertz.shape[-1], device=hertz.device) + 0.5) / hertz.shape[-1]
     gliding = factor[..., None] + torch.where(
         part < 0.5, (before - factor)[..., None] * (0.5 - part), (after - factor)[..., None] * (part - 0.5)
     )
@@ -66,8 +68,8 @@ def _numbers(cycles: Tensor, whole: Tensor) -> Tensor:
 
 
 def _phase(hertz: Tensor, voiced: Tensor) -> Tensor:
-    """The phase in cycles [B, frames, FRAME], 0 at every border. Where a frame has an unvoiced part, the phase jumps at
-    its end, so that the voice that begins there has phase 0 at the next border."""
+    """The phase in cycles [B, frames, samples], 0 at every border. Where a frame has an unvoiced part, the phase jumps
+    at its end, so that the voice that begins there has phase 0 at the next border."""
     each = hertz.repeat_interleave(STEP, -1) / SAMPLE_RATE
     forward = each.cumsum(-1)
     silent = (~voiced).repeat_interleave(STEP, -1)

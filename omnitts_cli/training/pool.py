@@ -22,13 +22,14 @@ from omnitts_cli.training.teacher import FACTS, HALF, PHONES_PER_FRAME, SAMPLE_R
 from omnitts_cli.training.teacher import SAMPLES_PER_FRAME as FRAME
 
 UNNAMED = -1  # the voice number of a speaker without a name
+WORDLESS = -1  # the text number of a recording whose words are not known; the language side does not learn from it
 FOLDER = "shards"
 PATIENCE = 0.2  # seconds between two checks for a new shard
 
 
 @dataclass(frozen=True)
 class TeacherUtterance:
-    text: int  # its index among the texts
+    text: int  # its index among the texts, or WORDLESS
     voice: int  # its index among the recipe's voices, or UNNAMED
     sound: np.ndarray  # int16, a whole number of frames
     phones: np.ndarray  # [T, 2] uint8
@@ -39,7 +40,9 @@ class TeacherUtterance:
 def write_shard(path: Path, said: list[TeacherUtterance]) -> None:
     """Writes one file, which appears complete."""
     numbers = [(u.text, u.voice, len(u.phones), u.speaker) for u in said]
-    facts = [(u.facts.woman, u.facts.british, u.facts.pitch, u.facts.tempo, *u.facts.style) for u in said]
+    facts = [
+        (u.facts.woman, u.facts.british, u.facts.pitch, u.facts.tempo, u.facts.tract, *u.facts.style) for u in said
+    ]
     shard = {
         "sound": np.concatenate([u.sound for u in said]),
         "phones": np.concatenate([u.phones for u in said]),
@@ -56,8 +59,8 @@ def read_shard(path: Path, later: int = 0) -> Iterator[TeacherUtterance]:
     shard, at = load_file(path), 0
     for (text, voice, frames, speaker), facts in zip(shard["numbers"].tolist(), shard["facts"].tolist(), strict=True):
         sound = shard["sound"][at * FRAME : (at + frames) * FRAME]
-        woman, british, pitch, tempo, *style = facts
-        known = Facts(woman, british, pitch, tempo, tuple(style))
+        woman, british, pitch, tempo, tract, *style = facts
+        known = Facts(woman, british, pitch, tempo, tuple(style), tract)
         phones = shard["phones"][at : at + frames]
         at += frames
         if later:

@@ -169,6 +169,7 @@ class UnnamedSpeakers:
     crossing: float
     pace: tuple[float, ...]
     pitch: tuple[float, ...]
+    tract: tuple[float, ...]
     shortest: float
     clips: tuple[float, ...]
     kept: int
@@ -177,6 +178,12 @@ class UnnamedSpeakers:
     described: tuple[float, ...]
     streamed: float
     facts_weight: float
+
+
+@dataclass(frozen=True)
+class Recordings:
+    copies: int
+    tract: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -214,6 +221,7 @@ class Recipe:
     speech_training: SpeechTraining
     speaker: SpeakerSizes
     unnamed_speakers: UnnamedSpeakers
+    recordings: Recordings
     sampling: Drawn
 
 
@@ -227,6 +235,7 @@ SECTIONS = {
     "speech_training": SpeechTraining,
     "speaker": SpeakerSizes,
     "unnamed_speakers": UnnamedSpeakers,
+    "recordings": Recordings,
     "sampling": Drawn,
 }
 

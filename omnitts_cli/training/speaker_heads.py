@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from omnitts_cli.models.speaker import SpeakerEncoder
@@ -19,8 +18,13 @@ def stretch(encoder: SpeakerEncoder, centre: Tensor, factor: float) -> None:
     encoder.out.bias.sub_(centre).mul_(factor).add_(centre)
 
 
+def wrong(guessed: Tensor, facts: Tensor) -> Tensor:
+    """Squared errors of guesses [..., FACTS]; 0 where the facts are not known (NaN)."""
+    return torch.where(facts.isnan(), 0.0, guessed.float() - facts.nan_to_num()).square()
+
+
 class SpeakerHeads(nn.Module):
-    """Predicts sex, accent, pitch, tempo and the teacher's style vector."""
+    """Predicts sex, accent, pitch, tempo, formants and the teacher's style vector."""
 
     def __init__(self, hidden: int) -> None:
         super().__init__()
@@ -40,9 +44,9 @@ class SpeakerHeads(nn.Module):
 
     def forward(self, vectors: Tensor, facts: Tensor) -> Tensor:
         """vectors [n, H], facts [n, FACTS] -> mean squared error of the predictions, a scalar."""
-        return F.mse_loss(self.out(vectors).float(), facts)
+        return wrong(self.out(vectors), facts).mean()
 
     def each_frame(self, hidden: Tensor, followed: Tensor, facts: Tensor) -> Tensor:
         """The same for hidden states [m, L, H], at positions that a frame follows [m, L]; facts [m, FACTS]."""
-        wrong = (self.along(hidden).float() - facts[:, None]).square().mean(-1)
-        return (wrong * followed).sum() / followed.sum().clamp(min=1)
+        off = wrong(self.along(hidden), facts[:, None]).mean(-1)
+        return (off * followed).sum() / followed.sum().clamp(min=1)

@@ -24,10 +24,11 @@ from omnitts_cli.training.speaker_heads import SpeakerHeads, stretch
 from omnitts_cli.training.speech import TinySpeech
 from omnitts_cli.training.stage_results import (
     MODEL,
-    codebooks_sum,
     exported_codec,
     finished_codec,
     finished_speech,
+    kept_codes,
+    residual_books,
     trained_codec,
 )
 from omnitts_cli.training.teacher import PHONES, PHONES_PER_FRAME
@@ -43,7 +44,8 @@ LOOK_EVERY = 20  # steps between checks of the time budget
 WRITE_EVERY = 500
 SAVE_EVERY = 60.0  # seconds
 FILLING = 0.3  # share of the time that encoding new speech and its delayed copies may take
-CODEBOOKS = "codebooks"  # name in checkpoints: checksum of the codebooks that the model was trained with
+BOOKS = "books"  # name in checkpoints: the residual codebooks that the model was trained with
+KEPT = 0.5  # share of the codes of a book that must keep their place, or the tables of the book start anew
 RESIDUAL_TABLES = ("embedder.rest", "predictor.heads")  # one entry for each code of the residual groups
 MEASURED = 256  # clips whose vectors give the mean of a finished model's
 STORED_HEADS = "guesses"  # name of the speaker heads in checkpoints
@@ -74,8 +76,8 @@ class SpeechStage:
         self.rate = torch.tensor(self.plan.rate, device=where)
         self.losses = torch.zeros(len(LOSSES), device=where)
         self.optimiser = optimiser(device, self.learned, self.rate, (0.9, 0.98), self.plan.weight_decay)
-        self.codebooks: Tensor | None = None  # checksum of those of the codec in use
-        self.tables_reset = False
+        self.books: Tensor | None = None  # residual codebooks of the codec in use
+        self.tables_reset: list[int] = []  # books whose tables started anew
         self.talk, self.predict = self.speech.talker.forward, self.speech.predictor.forward
         if self.plan.compile and device.captures:
             self.talk, self.predict = torch.compile(self.talk), torch.compile(self.predict)
@@ -168,24 +170,28 @@ class SpeechStage:
 
     def save(self, folder: Path) -> None:
         modules = {"speech": self.speech, "phones": self.phones, STORED_HEADS: self.speaker_heads}
-        known = {} if self.codebooks is None else {CODEBOOKS: self.codebooks}
+        known = {} if self.books is None else {BOOKS: self.books}
         checkpoints.save(folder, STEM, checkpoints.gather(**modules) | known)
 
     def resume(self, saved: dict[str, Tensor]) -> None:
-        self.resume_speech(checkpoints.under("speech", saved), saved.get(CODEBOOKS))
+        self.resume_speech(checkpoints.under("speech", saved), saved.get(BOOKS))
         self.phones.load_state_dict(checkpoints.under("phones", saved))
         # older checkpoints lack the per-frame head and the mean of the vectors
         self.speaker_heads.load_state_dict(self.speaker_heads.state_dict() | checkpoints.under(STORED_HEADS, saved))
 
-    def resume_speech(self, weights: dict[str, Tensor], codebooks: Tensor | None) -> None:
-        """Continue from `weights`, which were trained with codebooks of the checksum `codebooks`.
+    def resume_speech(self, weights: dict[str, Tensor], books: Tensor | None) -> None:
+        """Continue from `weights`, which were trained with these residual `books`.
 
-        If the codec has other codebooks, codes of the residual groups have other meanings, so their tables keep their
-        random values; codes of group 0 predict the phones with every codec. Without a checksum (older checkpoints),
-        all weights are loaded."""
-        if codebooks is not None and self.codebooks is not None and not torch.equal(codebooks, self.codebooks):
-            self.tables_reset, own = True, self.speech.state_dict()
-            weights = weights | {name: own[name] for name in RESIDUAL_TABLES}
+        Where the codec has another book, its codes have other meanings, so the tables of that group keep their random
+        values. A book that has only learned on keeps its tables. Codes of group 0 predict the phones with every codec.
+        Without the books (older checkpoints), all weights are loaded."""
+        if books is not None and self.books is not None:
+            kept = kept_codes(books.cpu(), self.books.cpu()) >= KEPT
+            self.tables_reset, own = (~kept).nonzero().flatten().tolist(), self.speech.state_dict()
+            tables = {name: weights[name].clone() for name in RESIDUAL_TABLES}
+            for name, table in tables.items():
+                table[self.tables_reset] = own[name][self.tables_reset].to(table)
+            weights = weights | tables
         self.speech.load_state_dict(weights)
 
     @torch.no_grad()
@@ -217,20 +223,20 @@ def train_speech(
         torch.inference_mode(False),
     ):  # the device's stream may be in inference mode
         codec = trained_codec(recipe, folder)
-        codebooks = codebooks_sum(codec)
+        books = residual_books(codec)
         encoder = codec.encoder.to(device.torch_device)
         dataset = Dataset(recipe, encoder, ids, 200_000 if device.captures else 2_000, tokens)
         while not dataset.ready(2_000 if device.captures else 1):
             dataset.add(shards.read(at_least=1))
         shards.copy_what_follows(recipe.speech_training.copies)  # held-back shards are not copied
         stage = SpeechStage(recipe, device, tokens, dataset, team)
-        stage.codebooks = codebooks
+        stage.books = books
         saved, finished = checkpoints.load(folder, STEM), (folder / MODEL / "model.safetensors").exists()
         if saved:
             stage.resume(saved)
         elif finished:
             # the auxiliary heads are not exported, so they start anew
-            stage.resume_speech(finished_speech(recipe, tokens, folder / MODEL), _finished_sum(recipe, folder))
+            stage.resume_speech(finished_speech(recipe, tokens, folder / MODEL), _finished_books(recipe, folder))
             stage.unstretch()
         team.start_alike(stage.learned)
         weights = sum(p.numel() for p in stage.speech.parameters())
@@ -243,9 +249,9 @@ def train_speech(
     journal.write(event="end", hours=dataset.seconds / 3600)
 
 
-def _finished_sum(recipe: Recipe, folder: Path) -> Tensor | None:
+def _finished_books(recipe: Recipe, folder: Path) -> Tensor | None:
     codec = finished_codec(folder)
-    return codebooks_sum(exported_codec(recipe, codec)) if codec else None
+    return residual_books(exported_codec(recipe, codec)) if codec else None
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -46,11 +45,22 @@ def trained_codec(recipe: Recipe, folder: Path) -> TinyCodec:
     raise ModelError(f"{folder} holds no codec", hint="the codec stage comes first")
 
 
-def codebooks_sum(codec: TinyCodec) -> Tensor:
-    """The SHA-256 of the residual codebooks in half precision, as they are exported: [32] bytes. A polish or an export
-    does not change it."""
-    books = codec.encoder.quantiser.residual.books.detach().half().contiguous()
-    return torch.tensor(list(hashlib.sha256(books.numpy().tobytes()).digest()), dtype=torch.uint8)
+def residual_books(codec: TinyCodec) -> Tensor:
+    """The residual codebooks in half precision, as they are exported: [books, codes, width]. A polish or an export does
+    not change them."""
+    return codec.encoder.quantiser.residual.books.detach().half()
+
+
+def kept_codes(before: Tensor, now: Tensor) -> Tensor:
+    """The share of the codes of each book that still have their place: the old entry is nearest to the new one of the
+    same code. Both [books, codes, width]."""
+    before, now = before.float(), now.float()
+    if before.shape != now.shape:
+        return torch.zeros(len(now))
+    # a book's mean depends on where the latents are centred
+    before, now = (books - books.mean(1, keepdim=True) for books in (before, now))
+    nearest = torch.cdist(before, now).argmin(-1)
+    return (nearest == torch.arange(now.shape[1])).float().mean(-1)
 
 
 def finished_codec(folder: Path) -> Path | None:

@@ -15,13 +15,14 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from omnitts_cli.devices.device import Device
-from omnitts_cli.training import kokoro, pitch_rise
+from omnitts_cli.training import kokoro, pitch_rise, tract
 
 SAMPLE_RATE = 24000
 SAMPLES_PER_FRAME = 1920
 PHONES_PER_FRAME = 2
 HALF = SAMPLES_PER_FRAME // PHONES_PER_FRAME  # samples that one phone label stands for
 SILENCE = 0
+UNKNOWN = 255  # instead of a phone, in a recording whose phones are not known
 PHONES = ("pau", *"AIOQTWYabdfhijklmnpstuvwzæðŋɑɒɔəɛɜɡɪɹɾʃʊʌʒʤʧθᵊᵻ")
 """Sounds in Kokoro's alphabet; everything that is not an English sound counts as silence."""
 VOWELS = frozenset("AIOQWYaiuæɑɒɔəɛɜɪʊʌᵊᵻ")
@@ -31,17 +32,19 @@ QUIET = 0.02  # of the loudest hop: less is silence at the ends
 HOP = 240  # samples
 BEFORE, AFTER = 1200, 2400  # samples of silence kept at the ends
 STYLE = 16  # numbers that describe the style of a speaker
-FACTS = STYLE + 4
+FACTS = STYLE + 5
 USUAL_PITCH = 150.0  # Hz
 
 
 @dataclass(frozen=True)
 class TeacherVoice:
-    """Shares of Kokoro's voices, which add up to 1. `pitch` multiplies F0; `pace` above 1 speaks faster."""
+    """Shares of Kokoro's voices, which add up to 1. `pitch` multiplies F0, `tract` the formants (`tract.py`); `pace`
+    above 1 speaks faster."""
 
     mix: tuple[tuple[str, float], ...]
     pitch: float = 1.0
     pace: float = 1.0
+    tract: float = 1.0
 
     @property
     def woman(self) -> float:
@@ -54,17 +57,20 @@ class TeacherVoice:
 
 @dataclass(frozen=True)
 class Facts:
-    """Facts about the speaker of an utterance: `pitch` is the median in Hz, `tempo` in syllables a second."""
+    """Facts about the speaker of an utterance: `pitch` is the median in Hz, `tempo` in syllables a second, `tract` the
+    factor of the formants. What is not known of a recording is NaN."""
 
     woman: float
     british: float
     pitch: float
     tempo: float
     style: tuple[float, ...]
+    tract: float = 1.0
 
     def numbers(self) -> list[float]:
         """All facts as numbers of about unit size: [FACTS]."""
-        measured = [float(4 * np.log(self.pitch / USUAL_PITCH)), float(4 * np.log(self.tempo / 4.5))]
+        factors = (4 * np.log(self.pitch / USUAL_PITCH), 4 * np.log(self.tempo / 4.5), 8 * np.log(self.tract))
+        measured = [float(factor) for factor in factors]
         return [self.woman, self.british, *measured, *self.style]
 
 
@@ -99,15 +105,20 @@ class Teacher:
         known = [[c for c in line if c in self._vocabulary] for line in lines]
         ids = [[0, *(self._vocabulary[c] for c in line), 0] for line in known]
         styles = self._styles(voices, [len(line) for line in known])
+        # what is resampled becomes faster and higher by the same factor
+        steps = [tract.steps(v.tract) for v in voices]
+        factor = torch.tensor(steps, device=self.device) / tract.WHOLE
         pace, pitch = (torch.tensor([getattr(v, k) for v in voices], device=self.device) for k in ("pace", "pitch"))
         # places in `ids` come after a zero
         rising = [[(first + 1, end + 1) for first, end in pitch_rise.rising(line)] for line in known]
-        intonation = kokoro.Intonation(pitch, rising, self._rise, self._locked)
-        done = kokoro.speak(self._model, ids, styles, pace, intonation)
-        sound, starts, counts = _trimmed(done, SAMPLES_PER_FRAME if self._locked else 1)
-        ends = (done.durations.cumsum(1) * kokoro.SAMPLES).cpu().numpy()
+        intonation = kokoro.Intonation(pitch / factor, rising, steps if self._locked else None, self._rise)
+        done = kokoro.speak(self._model, ids, styles, pace / factor, intonation)
+        lengths = (done.frames * kokoro.SAMPLES / factor).long()
+        resampled = tract.resampled(done.sound, steps)
+        sound, starts, counts = _trimmed(resampled, lengths, SAMPLES_PER_FRAME if self._locked else 1)
+        ends = (done.durations.cumsum(1) * kokoro.SAMPLES / factor[:, None]).cpu().numpy()
         voiced = torch.where(done.pitch > 40, done.pitch, torch.nan)
-        hertz = voiced.nanmedian(1).values.nan_to_num(100.0).tolist()
+        hertz = (voiced.nanmedian(1).values.nan_to_num(100.0) * factor).tolist()
         who = ((styles[:, :128] - self._centre) @ self._basis).tolist()
         spoken = []
         for n, line in enumerate(known):
@@ -129,7 +140,7 @@ class Teacher:
 def _facts(voice: TeacherVoice, line: list[str], style: list[float], pitch: float, frames: int) -> Facts:
     seconds = max(0.1, (frames * SAMPLES_PER_FRAME - BEFORE - AFTER) / SAMPLE_RATE)
     tempo = max(1, sum(c in VOWELS for c in line)) / seconds
-    return Facts(voice.woman, voice.british, pitch, tempo, tuple(style))
+    return Facts(voice.woman, voice.british, pitch, tempo, tuple(style), tract.steps(voice.tract) / tract.WHOLE)
 
 
 def _principal(styles: Tensor) -> tuple[Tensor, Tensor]:
@@ -139,19 +150,19 @@ def _principal(styles: Tensor) -> tuple[Tensor, Tensor]:
     return centre, directions[:STYLE].T / (spread[:STYLE] / len(styles) ** 0.5)
 
 
-def _trimmed(done: kokoro.TeacherBatch, grid: int) -> tuple[np.ndarray, list[int], list[int]]:
+def _trimmed(sound: Tensor, lengths: Tensor, grid: int) -> tuple[np.ndarray, list[int], list[int]]:
     """Sounds [B, n] int16, trimmed and at one loudness; the sample at which each begins, a multiple of `grid`; its
-    frames."""
-    sound, device = done.sound, done.sound.device
+    frames. `lengths` [B]: their samples before."""
+    device = sound.device
     hops = sound[:, : sound.shape[1] // HOP * HOP].unflatten(1, (-1, HOP)).square().mean(-1).sqrt()
-    real = torch.arange(hops.shape[1], device=device)[None] < (done.frames * kokoro.SAMPLES // HOP)[:, None]
+    real = torch.arange(hops.shape[1], device=device)[None] < (lengths // HOP)[:, None]
     hops = torch.where(real, hops, 0.0)
     loud = hops > QUIET * hops.max(1, keepdim=True).values
     place = torch.arange(hops.shape[1], device=device)[None]
     first = torch.where(loud, place, hops.shape[1]).min(1).values * HOP
     last = torch.where(loud, place, 0).max(1).values * HOP + HOP
     start = (first - BEFORE).clamp(min=0) // grid * grid
-    stop = torch.minimum(last + AFTER, done.frames * kokoro.SAMPLES)
+    stop = torch.minimum(last + AFTER, lengths)
     counts = -(-(stop - start) // SAMPLES_PER_FRAME)
     width = int(counts.max()) * SAMPLES_PER_FRAME
     at = start[:, None] + torch.arange(width, device=device)[None]

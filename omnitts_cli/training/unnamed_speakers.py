@@ -26,16 +26,16 @@ _AMERICAN = ("with an American accent", "from America")
 
 
 def random_speaker(draw: random.Random, ranges: UnnamedSpeakers, names: Sequence[str]) -> TeacherVoice:
-    """A random speaker: one to four voices, mostly of one sex, at a random pitch and pace."""
+    """A random speaker: one to four voices, mostly of one sex, with random pitch, pace and formants."""
     sex = draw.choice("fm")
     group = [name for name in names if name[1] == sex or draw.random() < ranges.crossing]
     chosen = draw.sample(group, min(len(group), draw.choice((1, 2, 2, 3, 3, 4))))
     weights = [draw.expovariate(1.0) for _ in chosen]
     mix = tuple((name, weight / sum(weights)) for name, weight in zip(chosen, weights, strict=True))
-    return TeacherVoice(mix, _between(draw, ranges.pitch), _between(draw, ranges.pace))
+    return TeacherVoice(mix, *(between(draw, ends) for ends in (ranges.pitch, ranges.pace, ranges.tract)))
 
 
-def _between(draw: random.Random, ends: tuple[float, ...]) -> float:
+def between(draw: random.Random, ends: tuple[float, ...]) -> float:
     return math.exp(draw.uniform(math.log(ends[0]), math.log(ends[1])))
 
 

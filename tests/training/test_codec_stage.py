@@ -9,14 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from training_kit import pool_of, two_members
 
 from omnitts_cli.devices.cpu import CPUDevice
-from omnitts_cli.training.codec_stage import CodecStage, TrainingLoop, train_codec
+from omnitts_cli.training.codec_stage import CodecStage, TrainingLoop, named, train_codec
 from omnitts_cli.training.export import export_codec
 from omnitts_cli.training.pool import ShardReader, SoundPool, TeacherUtterance
 from omnitts_cli.training.recipe import Recipe
-from omnitts_cli.training.teacher import PHONES_PER_FRAME, SAMPLES_PER_FRAME, STYLE, Facts
+from omnitts_cli.training.teacher import PHONES, PHONES_PER_FRAME, SAMPLES_PER_FRAME, STYLE, UNKNOWN, Facts
 from omnitts_cli.training.team import Team
 from omnitts_cli.tuning.journal import Budget, Journal
 
@@ -66,16 +67,25 @@ def test_it_learns_at_the_rate_in_the_journal(small: Recipe, shards: ShardReader
     assert all(torch.equal(old, new) for old, new in zip(before, stage.learned, strict=True))
 
 
+@pytest.mark.parametrize(("started", "wanted"), [(False, [0.0, 0.5, 1.0, 1.0]), (True, [1.0] * 4)])
 def test_the_running_measure_is_trusted_alone_from_the_middle_on(
-    small: Recipe, shards: ShardReader, tmp_path: Path
+    small: Recipe, shards: ShardReader, tmp_path: Path, started: bool, wanted: list[float]
 ) -> None:
+    """From the beginning, where the codec has learned before."""
     stage = CodecStage(small, CPUDevice(1), pool_of(shards, 0.01), Team())
-    loop = TrainingLoop(stage, lambda step: step, shards, Journal(tmp_path / "c", "codec"), tmp_path, Budget(1.0), True)
+    journal = Journal(tmp_path / "c", "codec")
+    loop = TrainingLoop(stage, lambda step: step, shards, journal, tmp_path, Budget(1.0), started)
     trusted = []
     for spent in (0.0, 0.25, 0.5, 0.9):
         loop._set_rate(spent)
         trusted.append(float(stage.quantiser.trust))
-    assert trusted == [0.0, 0.5, 1.0, 1.0]
+    assert trusted == wanted
+
+
+def test_phones_that_are_not_known_do_not_count() -> None:
+    scores, phones = torch.randn(4, len(PHONES)), torch.tensor([3, UNKNOWN, 5, UNKNOWN])
+    assert torch.allclose(named(scores, phones), F.cross_entropy(scores[[0, 2]], phones[[0, 2]]))
+    assert named(scores, torch.full((4,), UNKNOWN)) == 0
 
 
 def test_compiling_does_not_count_as_training(small: Recipe, shards: ShardReader, tmp_path: Path) -> None:

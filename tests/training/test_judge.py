@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ from omnitts_cli.weights.sums import sha256_of
 class Voices:
     """A folder whose clones are their clips, and whose designed voices are their descriptions."""
 
-    def clone(self, clip: Any, transcript: str | None) -> Any:
+    def clone(self, clip: Any, transcript: str | None = None) -> Any:
         return clip
 
     def design(self, description: str) -> str:
@@ -193,6 +194,29 @@ def test_a_clone_is_nearest_to_its_clip_only_if_it_sounds_like_it(
     assert found["tries"] == 48
 
 
+def test_people_are_compared_with_their_clones_and_their_copies(
+    small: Recipe, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The codec repeats the clip. The clone of the man is right, that of the woman sounds like him."""
+    soundfile = pytest.importorskip("soundfile")
+    for name, hertz in (("man", 100.0), ("woman", 200.0)):
+        soundfile.write(tmp_path / f"{name}.flac", buzz(hertz, 2.0), SAMPLE_RATE)
+    (tmp_path / "notes.txt").write_text("nobody")
+    same = SimpleNamespace(encoder=lambda sound: sound, decoder=lambda codes: codes)
+    monkeypatch.setattr(judging, "exported_codec", lambda recipe, folder: same)
+    answering(monkeypatch, lambda text, options: buzz(100.0, 1.5))
+    found = Judge(Path("tiny"), small, 1).people(tmp_path, Ears())
+    assert list(found["each"]) == ["man", "woman"]
+    assert found["codec"]["value"] > 0.99 and found["wrong"]["value"] == 1
+    assert found["each"]["man"]["clone"] > 0.99 > 0.9 > found["each"]["woman"]["clone"]
+    assert abs(found["each"]["man"]["off"]) < 0.2 and abs(found["each"]["woman"]["off"] + 12) < 0.2
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="no clips"):
+        Judge(Path("tiny"), small, 1).people(tmp_path / "empty", Ears())
+    with pytest.raises(InputError, match="needs a folder"):
+        judge(tmp_path, small, ["people"], 1, tmp_path, None, None, tmp_path)
+
+
 def test_a_description_is_obeyed_by_sex_pitch_and_pace(small: Recipe, monkeypatch: pytest.MonkeyPatch) -> None:
     """Slow men are slow with every seed but three; a low woman sounds like a man with one."""
 
@@ -218,7 +242,7 @@ def test_parts_are_joined_in_one_file(small: Recipe, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Judge, "runaways", lambda self: {"runaways": 0})
     monkeypatch.setattr(Judge, "design", lambda self: {"design": 1})
     for part in ("runaways", "design"):
-        whole = judge(tmp_path / "tiny", small, [part], 1, tmp_path, None, tmp_path)
+        whole = judge(tmp_path / "tiny", small, [part], 1, tmp_path, None, None, tmp_path)
     found = json.loads(whole.read_text())
     assert found["runaways"] == {"runaways": 0} and found["design"] == {"design": 1}
     assert len(found["weights"]["model.safetensors"]) == 64

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from omnitts_cli.training import kokoro
+from omnitts_cli.training import kokoro, tract
 from omnitts_cli.training.pitch_lock import ENTRY, FRAME, SAMPLE_RATE, STAYS, free, locked
 
 
@@ -41,6 +41,19 @@ def test_the_pitch_changes_by_little(low: float, high: float) -> None:
     # a frame has its own number of cycles or one that is less than STAYS off
     limit = STAYS * SAMPLE_RATE / FRAME
     assert (after - before).abs().max() < 2.5 * limit and (after - before).square().mean().sqrt() < limit
+
+
+@pytest.mark.parametrize("factor", [0.85, 1.16])
+def test_the_frames_of_a_sound_that_is_resampled_begin_at_one_phase(factor: float) -> None:
+    """The source's sine, resampled as the teacher's sound is."""
+    steps = tract.steps(factor)
+    [curve], cycles = locked(contour(90.0, 190.0), steps)
+    sound = tract.resampled(torch.sin(2 * torch.pi * cycles), [steps])[0]
+    borders = torch.arange(FRAME, len(sound) - FRAME, FRAME)
+    before = borders * steps // tract.WHOLE // ENTRY
+    voiced = borders[(curve[before - 1] > 0) & (curve[before] > 0) & (curve[before + 1] > 0)]
+    assert len(voiced) > 20 and sound[voiced].abs().max() < 0.06
+    assert (sound[voiced + 12] > 0.2).all()
 
 
 def test_without_a_lock_the_phase_is_that_of_the_curve() -> None:

@@ -37,6 +37,20 @@ def test_the_loss_per_frame_counts_only_where_a_frame_follows() -> None:
     assert heads.each_frame(hidden, torch.zeros_like(followed), made) == 0
 
 
+def test_facts_that_are_not_known_do_not_count() -> None:
+    torch.manual_seed(0)
+    heads, vectors = SpeakerHeads(32), torch.randn(2, 32, requires_grad=True)
+    made = torch.randn(2, FACTS)
+    made[0, 1:] = float("nan")
+    loss = heads(vectors, made)
+    loss.backward()
+    off = (heads.out(vectors) - made).square()
+    assert torch.allclose(loss, (off[0, 0] + off[1].sum()) / (2 * FACTS)) and vectors.grad is not None
+    assert vectors.grad.isfinite().all()
+    followed = torch.ones(2, 4, dtype=torch.bool)
+    assert heads.each_frame(torch.randn(2, 4, 32), followed, made).isfinite()
+
+
 def test_the_mean_of_the_vectors_follows_the_last_batches() -> None:
     heads = SpeakerHeads(8)
     for n in range(10):

@@ -91,18 +91,25 @@ def test_a_checkpoint_is_a_beginning(small: Recipe, tmp_path: Path) -> None:
         new.resume({name: t for name, t in saved.items() if not name.startswith("phones")})
 
 
-@pytest.mark.parametrize("codec", ["same", "other", "unknown"])
-def test_with_another_codec_the_residual_tables_are_reset(small: Recipe, tmp_path: Path, codec: str) -> None:
+@pytest.mark.parametrize("codec", ["same", "learned on", "one other book", "unknown"])
+def test_the_tables_of_another_book_are_reset(small: Recipe, tmp_path: Path, codec: str) -> None:
     old, new = stage_of(small), stage_of(small)
     with torch.no_grad():
         for weight in old.learned:
             weight.add_(1.0)
-    old.codebooks = None if codec == "unknown" else torch.arange(32, dtype=torch.uint8)
-    new.codebooks = torch.arange(32, dtype=torch.uint8) + (codec == "other")
+    sizes = small.codec
+    books = torch.randn(sizes.groups - 1, sizes.codes, sizes.book_width)
+    old.books, new.books = None if codec == "unknown" else books.half(), books.clone()
+    if codec == "learned on":
+        new.books += 0.05 * torch.randn_like(books)
+    elif codec == "one other book":
+        new.books[1] = torch.randn_like(books[1])
     own = {name: value.clone() for name, value in new.speech.state_dict().items()}
     old.save(tmp_path)
     new.resume(checkpoints.load(tmp_path, "speech"))
-    assert new.tables_reset == (codec == "other")
+    assert new.tables_reset == [1] * (codec == "one other book")
     for name, value in new.speech.state_dict().items():
-        reset = codec == "other" and name in RESIDUAL_TABLES
-        assert torch.equal(value, own[name] if reset else old.speech.state_dict()[name]), name
+        wanted = old.speech.state_dict()[name].clone()
+        if name in RESIDUAL_TABLES:
+            wanted[new.tables_reset] = own[name][new.tables_reset]
+        assert torch.equal(value, wanted), name

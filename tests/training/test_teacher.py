@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from omnitts_cli.training.kokoro import SAMPLES, TeacherBatch
+from omnitts_cli.training.kokoro import SAMPLES
 from omnitts_cli.training.teacher import HALF, LOUDNESS, PHONES, SAMPLES_PER_FRAME, TeacherVoice, _labels, _trimmed
 
 
@@ -15,13 +15,13 @@ def test_silence_at_the_ends_is_cut_and_loudness_is_the_same() -> None:
     sound[0, 12000:36000] = 0.5 * torch.sin(torch.arange(24000) * 0.1)
     sound[1, 6000:18000] = 0.01 * torch.sin(torch.arange(12000) * 0.1)
     sound[1, 40 * SAMPLES :] = 0.9  # behind the end of a shorter text nothing counts
-    cut, starts, counts = _trimmed(TeacherBatch(sound, frames, frames, frames), 1)
+    cut, starts, counts = _trimmed(sound, frames * SAMPLES, 1)
     assert starts == [10800, 4800] and counts == [15, 9]
     for row, begin, length in zip(cut, (1200, 1200), (24000, 12000), strict=True):
         said = row[begin : begin + length].astype(np.float64) / 32767
         assert abs(np.sqrt((said**2).mean()) / LOUDNESS - 1) < 0.02
         assert np.abs(row[begin + length + 240 :]).max() == 0
-    on_the_grid = _trimmed(TeacherBatch(sound, frames, frames, frames), SAMPLES_PER_FRAME)[1]
+    on_the_grid = _trimmed(sound, frames * SAMPLES, SAMPLES_PER_FRAME)[1]
     assert on_the_grid == [5 * SAMPLES_PER_FRAME, 2 * SAMPLES_PER_FRAME]
 
 

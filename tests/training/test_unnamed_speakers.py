@@ -29,6 +29,7 @@ def test_unnamed_speakers_differ_and_keep_within_the_ranges() -> None:
     for voice in met:
         assert abs(sum(share for _, share in voice.mix) - 1) < 1e-9
         assert ranges.pitch[0] <= voice.pitch <= ranges.pitch[1] and ranges.pace[0] <= voice.pace <= ranges.pace[1]
+        assert ranges.tract[0] <= voice.tract <= ranges.tract[1]
     assert 0.3 < sum(voice.woman > 0.5 for voice in met) / 300 < 0.7
 
 
@@ -59,6 +60,11 @@ def test_every_description_says_something() -> None:
         assert 3 <= len(words) < 90 and words.isascii() and words[-1] not in " ,"
 
 
+def test_what_is_not_known_is_not_described() -> None:
+    unknown = Facts(1.0, float("nan"), 210.0, 4.5, (float("nan"),) * STYLE, float("nan"))
+    assert not re.search("england|british|american|english", described(unknown))
+
+
 def test_facts_are_numbers_of_the_size_of_one() -> None:
     known = Facts(1.0, 0.0, 150.0, 4.5, (0.3,) * STYLE).numbers()
-    assert len(known) == FACTS and known[:4] == [1.0, 0.0, 0.0, 0.0] and known[4] == 0.3
+    assert len(known) == FACTS and known[:5] == [1.0, 0.0, 0.0, 0.0, 0.0] and known[5] == 0.3
