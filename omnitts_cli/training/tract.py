@@ -35,14 +35,16 @@ def resampled(sound: Tensor, many: Sequence[int]) -> Tensor:
 
 
 def _by(sound: Tensor, count: int) -> Tensor:
-    """Sample `WHOLE * m + p` is the sound at `count * m + p * count / WHOLE`: one filter for each p."""
+    """Sample `WHOLE * m + p` is the sound at `count * m + p * count / WHOLE`: one filter for each p. In double
+    precision, because an accelerator rounds the products of convolutions in single precision to ten bits."""
     reach = REACH * max(WHOLE, count) // WHOLE
     taps = torch.arange(-reach, count + reach + 1, device=sound.device)
-    place = torch.arange(WHOLE, device=sound.device)[:, None] * (count / WHOLE)
+    place = torch.arange(WHOLE, device=sound.device, dtype=torch.float64)[:, None] * (count / WHOLE)
     apart = taps - place
     cut = EDGE * min(1.0, WHOLE / count)
-    inside = (apart.abs() < reach).to(sound.dtype)
-    weights = cut * torch.sinc(cut * apart) * torch.cos(0.5 * torch.pi * apart / reach).square() * inside
+    weights = cut * torch.sinc(cut * apart) * torch.cos(0.5 * torch.pi * apart / reach).square()
+    weights = torch.where(apart.abs() < reach, weights, 0.0)
     blocks = -(-sound.shape[1] // count)
-    padded = F.pad(sound, (reach, blocks * count - sound.shape[1] + reach + 1))
-    return F.conv1d(padded[:, None], weights[:, None], stride=count)[..., :blocks].transpose(1, 2).flatten(1)
+    padded = F.pad(sound.double(), (reach, blocks * count - sound.shape[1] + reach + 1))
+    found = F.conv1d(padded[:, None], weights[:, None], stride=count)[..., :blocks]
+    return found.transpose(1, 2).flatten(1).to(sound.dtype)
