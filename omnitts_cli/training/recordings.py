@@ -48,7 +48,7 @@ NOT_KNOWN = float("nan")
 
 
 @dataclass(frozen=True)
-class Part:
+class Passage:
     """A part of a recording, in seconds, and its words, or ""."""
 
     file: str
@@ -60,7 +60,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Heard:
+class PassageSound:
     """A part as sound at SAMPLE_RATE, its text's number, the vowels in that, and its median pitch in Hz."""
 
     sound: np.ndarray
@@ -70,7 +70,7 @@ class Heard:
     pitch: float
 
 
-def parts(folder: Path) -> list[Part]:
+def parts(folder: Path) -> list[Passage]:
     """The parts of a folder of recordings."""
     try:
         lines = (folder / LIST).read_text(encoding="utf-8").splitlines()
@@ -80,7 +80,7 @@ def parts(folder: Path) -> list[Part]:
     for number, line in enumerate(lines, 1):
         try:
             file, reader, sex, start, end, words = line.split("\t")
-            found.append(Part(file, reader, sex, float(start), float(end), words))
+            found.append(Passage(file, reader, sex, float(start), float(end), words))
         except ValueError:
             raise InputError(
                 f"{folder / LIST}: line {number} is not understood",
@@ -110,7 +110,7 @@ def record(recipe: Recipe, folder: Path, lines: Sequence[TrainingLine], work: Pa
     journal.write(shards=shards, hours=said / 3600, readers=len(readers), wordless=wordless)
 
 
-def heard(folder: Path, own: list[Part], texts: dict[str, tuple[int, str]], recipe: Recipe) -> list[Heard]:
+def heard(folder: Path, own: list[Passage], texts: dict[str, tuple[int, str]], recipe: Recipe) -> list[PassageSound]:
     """The parts of one reader that are short enough; the longer ones are cut, and lose their words."""
     found = []
     files: dict[str, np.ndarray] = {}
@@ -127,11 +127,11 @@ def heard(folder: Path, own: list[Part], texts: dict[str, tuple[int, str]], reci
         if len(sound) > recipe.unnamed_speakers.shortest * SAMPLE_RATE:
             vowels = sum(c in VOWELS for c in phonemes)
             woman = float(part.sex == "f")
-            found.append(Heard(sound, text, vowels, woman, USUAL_PITCH if math.isnan(hertz) else hertz))
+            found.append(PassageSound(sound, text, vowels, woman, USUAL_PITCH if math.isnan(hertz) else hertz))
     return found
 
 
-def utterance(said: Heard, steps: int) -> TeacherUtterance:
+def utterance(said: PassageSound, steps: int) -> TeacherUtterance:
     """A part as of a reader whose formants are `steps` / WHOLE times as high, trimmed and as loud as the teacher."""
     factor = steps / tract.WHOLE
     sound = tract.resampled(torch.from_numpy(said.sound)[None], [steps])[0].numpy()
