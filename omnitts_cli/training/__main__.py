@@ -152,6 +152,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("stage", choices=(*STAGES, *APART, "all"))
     parser.add_argument("--work", type=Path, required=True, help="folder of checkpoints, texts and the result")
     parser.add_argument("--recipe", type=Path, help="recipe to use instead of the package's")
+    parser.add_argument("--wider", action="store_true", help="more different speakers (the recipe's table `wider`)")
     parser.add_argument("--miniature", action="store_true", help="a trial run of a few minutes")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--minutes", type=float, help="minutes of training in this call [the recipe's]")
@@ -189,7 +190,7 @@ def arguments() -> argparse.ArgumentParser:
 def main() -> None:
     parser = arguments()
     given = parser.parse_args()
-    made, team = recipe.read(given.recipe, given.miniature), Team()
+    made, team = recipe.read(given.recipe, given.miniature, given.wider), Team()
     if team.size > 1 and given.stage not in LEARNING:
         parser.error(f"only the stages that train can use several accelerators: {', '.join(LEARNING)}")
     if given.stage == "record" and not given.recordings:

@@ -240,8 +240,9 @@ SECTIONS = {
 }
 
 
-def read(path: Path | None = None, miniature: bool = False) -> Recipe:
-    """The recipe beside this file, or the one at `path`; `miniature`: with the small sizes of its last table."""
+def read(path: Path | None = None, miniature: bool = False, wider: bool = False) -> Recipe:
+    """The recipe beside this file, or the one at `path`, with the values of its tables `wider` and `miniature` where
+    these are asked for."""
     source = path or resources.files(__package__) / "recipe.toml"
     try:
         values = toml_tables(source.read_bytes())
@@ -249,11 +250,12 @@ def read(path: Path | None = None, miniature: bool = False) -> Recipe:
         raise SettingsError(f"cannot read recipe {path}", cause=error.strerror) from None
     except ParseError as error:
         raise SettingsError(f"recipe {path} {error}") from None
-    small: dict[str, dict[str, Any]] = values.pop("miniature", {})
+    asked = {"wider": wider, "miniature": miniature}  # the later one has the last word
+    tables: dict[str, dict[str, dict[str, Any]]] = {table: values.pop(table, {}) for table in asked}
     _check("the recipe", values, {"seed", "voices", *SECTIONS})
-    if miniature:
-        _check("[miniature] of the recipe", small, set(), SECTIONS.keys())
-        for name, changes in small.items():
+    for table in (table for table, wanted in asked.items() if wanted):
+        _check(f"[{table}] of the recipe", tables[table], set(), SECTIONS.keys())
+        for name, changes in tables[table].items():
             values[name] |= changes
     voices = tuple(_voice(name, dict(made)) for name, made in values["voices"].items())
     sections: dict[str, Any] = {name: _section(kind, values[name], name) for name, kind in SECTIONS.items()}

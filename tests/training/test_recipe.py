@@ -23,6 +23,16 @@ def test_the_miniature_changes_sizes_and_nothing_else() -> None:
     assert small.codec.rises == real.codec.rises
 
 
+def test_wider_speakers_have_other_formants_in_a_model_of_the_same_sizes() -> None:
+    usual, wider = recipe.read(), recipe.read(wider=True)
+    assert usual.unnamed_speakers.tract == (1, 1)
+    assert wider.unnamed_speakers.tract[0] < 1 < wider.unnamed_speakers.tract[1]
+    assert (wider.codec, wider.speech, wider.speaker) == (usual.codec, usual.speech, usual.speaker)
+    both = recipe.read(miniature=True, wider=True)
+    assert both.teacher == recipe.read(miniature=True).teacher
+    assert both.unnamed_speakers.pitch == wider.unnamed_speakers.pitch
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -33,6 +43,7 @@ def test_the_miniature_changes_sizes_and_nothing_else() -> None:
         ("top_k = 30", "", r"\[sampling\] of the recipe lacks top_k"),
         ('line = "', '# "', r"\[voices.henry\] of the recipe lacks line"),
         ("[miniature]", "[miniature]\nmade_up = {}", "of the recipe has no key made_up"),
+        ("[wider]", "[wider]\nmade_up = {}", r"\[wider\] of the recipe has no key made_up"),
         ("[texts]", "[texts", "not valid TOML"),
     ],
 )
@@ -42,7 +53,7 @@ def test_keys_that_are_wrong_or_missing(tmp_path: Path, old: str, new: str, mess
     assert old in source
     changed.write_text(source.replace(old, new, 1))
     with pytest.raises(SettingsError, match=message):
-        recipe.read(changed, miniature=True)
+        recipe.read(changed, miniature=True, wider=True)
 
 
 def test_a_recipe_that_cannot_be_read(tmp_path: Path) -> None:
