@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ import numpy as np
 from omnitts_cli.kernels.cpu import library
 from omnitts_cli.kernels.ops import DecoderParts, FrameParts, LayerWeights, Product, TextParts, type_name
 
+LINUX = sys.platform == "linux"
 SMALL, N, P = library.SMALL, library.N, library.P
 PANEL = 16
 MOST_THREADS = 64
@@ -132,14 +134,50 @@ class Decoder(ctypes.Structure):
 
 # ---- arrays
 
-_chosen: dict[str, int | None] = {"threads": None, "cores": 1}
-RUNNING = "/proc/loadavg"
-"""Linux: its fourth word begins with the number of threads that run or want to, at this moment."""
+RUNNING, IDLE = "/proc/loadavg", "/proc/uptime"
+"""Linux: how many threads run or want to, at this moment; and for how many seconds all cores together were idle."""
+LEFT_CORES, LOOK_S, CROWD = 1.5, 0.05, 3
+"""Cores that other programs must have left since the last look for a second thread to find one. Looks are not closer
+together than this, because idle time is counted in steps of 10 ms. Threads of each core that run at a moment when many
+programs have just begun; on an idle machine, five were seen on two cores."""
+
+
+class Cores:
+    """Whether other programs leave a core to a second thread."""
+
+    def __init__(self, count: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._count, self._clock = count, clock
+        self._left, self._seen = False, self._look()
+
+    def leave_one(self) -> bool:
+        """Since the last look, on average, and at this moment."""
+        if self._count < 2 or self._seen is None:
+            return False
+        seen = self._look()
+        if seen is None:
+            return False
+        passed = seen[0] - self._seen[0]
+        if passed >= LOOK_S:
+            left = seen[1] - self._seen[1]
+            self._left, self._seen = left >= LEFT_CORES * passed, seen
+        return self._left and seen[2] <= CROWD * self._count
+
+    def _look(self) -> tuple[float, float, int] | None:
+        """The time, the seconds of all cores that were idle or ours until then, and the threads that run now."""
+        try:
+            with open(IDLE) as idle, open(RUNNING) as running:
+                ours = float(idle.read().split()[1]) + time.process_time()
+                return self._clock(), ours, int(running.read().split()[3].partition("/")[0])
+        except (OSError, ValueError, IndexError):  # not Linux
+            return None
+
+
+_chosen: dict[str, Any] = {"threads": None, "cores": Cores(1)}
 
 
 def use_threads(count: int | None, cores: int) -> None:
     """Sets `threads`; None: as many as torch uses. `cores`: how many may work at once."""
-    _chosen.update(threads=count, cores=cores)
+    _chosen.update(threads=count, cores=Cores(min(cores, len(os.sched_getaffinity(0))) if LINUX else 1))
 
 
 def threads() -> int:
@@ -151,17 +189,10 @@ def threads() -> int:
 
 
 def threads_awaited() -> int:
-    """The threads of a call that a first sound waits for, and that has one otherwise: two if a core is idle now. On a
-    busy machine, the call would wait for the second one.
+    """The threads of a call that a first sound waits for, and that has one otherwise: two if a core is left for the
+    second. On a busy machine, the call would wait for it.
     """
-    if (_chosen["cores"] or 1) < 2:
-        return 1
-    try:
-        with open(RUNNING) as file:
-            running = int(file.read().split()[3].partition("/")[0])
-        return 2 if 0 < running < len(os.sched_getaffinity(0)) else 1
-    except (OSError, ValueError, IndexError, AttributeError):  # not Linux
-        return 1
+    return 2 if _chosen["cores"].leave_one() else 1
 
 
 def check(status: int) -> None:

@@ -1,8 +1,7 @@
-"""A first sound takes a second thread where a core is idle at that moment."""
+"""A first sound takes a second thread where other programs leave a core."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -23,28 +22,78 @@ def chosen() -> Iterator[None]:
     networks._chosen.update(before)
 
 
-@pytest.mark.usefixtures("chosen")
+class Machine:
+    """What Linux says about one, in files of its own, and its clock."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.idle_s, self.ours_s, self.now = 1000.0, 5.0, 100.0
+        self._idle, self._running = folder / "uptime", folder / "loadavg"
+        self.pass_by(0.0, idle=0.0)
+        monkeypatch.setattr(networks, "IDLE", str(self._idle))
+        monkeypatch.setattr(networks, "RUNNING", str(self._running))
+        monkeypatch.setattr(networks.time, "process_time", lambda: self.ours_s)
+
+    def pass_by(self, seconds: float, *, idle: float, ours: float = 0.0, running: int = 1) -> None:
+        """Seconds in which so many cores were idle, and so many ours; now so many threads run."""
+        self.now += seconds
+        self.idle_s += idle * seconds
+        self.ours_s += ours * seconds
+        self._idle.write_text(f"9000.00 {self.idle_s:.2f}")
+        self._running.write_text(f"0.10 0.20 0.30 {running}/99 4242")
+
+    def cores(self, count: int) -> networks.Cores:
+        return networks.Cores(count, lambda: self.now)
+
+    def break_down(self) -> None:
+        self._idle.write_text("nothing")
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    return Machine(tmp_path, monkeypatch)
+
+
 @pytest.mark.parametrize(
-    ("cores", "says", "threads"),
+    ("count", "seen", "left"),
     [
-        (2, "0.10 0.20 0.30 1/99 4242", 2),
-        (2, "0.10 0.20 0.30 2/99 4242", 1),
-        (1, "0.10 0.20 0.30 1/99 4242", 1),
-        (2, "0.00 0.00 0.00 0/0 0", 1),  # a system that does not count
-        (2, "nothing", 1),
-        (2, None, 1),
+        (2, {"idle": 1.9}, True),
+        (2, {"idle": 1.0, "ours": 0.9, "running": 2}, True),
+        (2, {"idle": 1.0}, False),  # another program had one of the two
+        (2, {"idle": 1.9, "running": 5}, True),  # threads that sleep again at once
+        (2, {"idle": 1.9, "running": 7}, False),  # others have just begun
+        (1, {"idle": 1.9}, False),
+        (16, {"idle": 6.0, "running": 11}, True),
     ],
 )
-def test_threads_of_an_awaited_call(
-    cores: int, says: str | None, threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = tmp_path / "loadavg"
-    if says is not None:
-        file.write_text(says)
-    monkeypatch.setattr(networks, "RUNNING", str(file))
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1}, raising=False)
-    networks.use_threads(1, cores)
-    assert networks.threads_awaited() == threads
+def test_a_core_is_left(machine: Machine, count: int, seen: dict[str, float], left: bool) -> None:
+    cores = machine.cores(count)
+    machine.pass_by(1.0, **seen)  # type: ignore[arg-type]
+    assert cores.leave_one() is left
+
+
+def test_a_look_holds_for_a_moment(machine: Machine) -> None:
+    cores = machine.cores(2)
+    assert not cores.leave_one()  # nothing is known yet
+    machine.pass_by(1.0, idle=2.0)
+    assert cores.leave_one()
+    machine.pass_by(0.01, idle=0.0)
+    assert cores.leave_one()
+    machine.pass_by(0.1, idle=0.0)
+    assert not cores.leave_one()
+
+
+def test_where_the_system_says_nothing_there_is_one_thread(machine: Machine) -> None:
+    cores = machine.cores(2)
+    machine.pass_by(1.0, idle=2.0)
+    machine.break_down()
+    assert not cores.leave_one()
+    assert not machine.cores(2).leave_one()
+
+
+@pytest.mark.usefixtures("chosen")
+def test_the_chosen_cores_decide() -> None:
+    networks.use_threads(1, 1)
+    assert networks.threads_awaited() == 1
 
 
 @pytest.mark.usefixtures("chosen")
