@@ -142,32 +142,33 @@ together than this, because idle time is counted in steps of 10 ms. Threads of e
 programs have just begun; on an idle machine, five were seen on two cores."""
 
 
+@dataclass
 class Cores:
     """Whether other programs leave a core to a second thread."""
 
-    def __init__(self, count: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._count, self._clock = count, clock
-        self._left, self._seen = False, self._look()
+    count: int
+    clock: Callable[[], float] = time.monotonic
+    _left: bool = False
+    _seen: tuple[float, float, int] | None = None
 
     def leave_one(self) -> bool:
-        """Since the last look, on average, and at this moment."""
-        if self._count < 2 or self._seen is None:
-            return False
-        seen = self._look()
+        """Since the last look, on average, and at this moment. The first look says no."""
+        seen = self._look() if self.count > 1 else None
         if seen is None:
             return False
+        self._seen = self._seen or seen
         passed = seen[0] - self._seen[0]
         if passed >= LOOK_S:
             left = seen[1] - self._seen[1]
             self._left, self._seen = left >= LEFT_CORES * passed, seen
-        return self._left and seen[2] <= CROWD * self._count
+        return self._left and seen[2] <= CROWD * self.count
 
     def _look(self) -> tuple[float, float, int] | None:
         """The time, the seconds of all cores that were idle or ours until then, and the threads that run now."""
         try:
             with open(IDLE) as idle, open(RUNNING) as running:
                 ours = float(idle.read().split()[1]) + time.process_time()
-                return self._clock(), ours, int(running.read().split()[3].partition("/")[0])
+                return self.clock(), ours, int(running.read().split()[3].partition("/")[0])
         except (OSError, ValueError, IndexError):  # not Linux
             return None
 

@@ -67,6 +67,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 )
 def test_a_core_is_left(machine: Machine, count: int, seen: dict[str, float], left: bool) -> None:
     cores = machine.cores(count)
+    assert not cores.leave_one()  # nothing is known yet
     machine.pass_by(1.0, **seen)  # type: ignore[arg-type]
     assert cores.leave_one() is left
 
@@ -84,6 +85,7 @@ def test_a_look_holds_for_a_moment(machine: Machine) -> None:
 
 def test_where_the_system_says_nothing_there_is_one_thread(machine: Machine) -> None:
     cores = machine.cores(2)
+    assert not cores.leave_one()
     machine.pass_by(1.0, idle=2.0)
     machine.break_down()
     assert not cores.leave_one()
