@@ -32,7 +32,7 @@ def test_the_end_is_well_above_the_median_and_what_comes_before_stays() -> None:
 def test_tokens_are_found_by_the_frames_up_to_their_ends() -> None:
     ends = torch.tensor([[10, 20, 30, 32]])
     curve = torch.full((1, 64), 100.0)
-    made, phase = Intonation(torch.ones(1), [[(2, 3)]], 6.0).applied(curve, ends)
+    made, phase = Intonation(torch.ones(1), [[(2, 3)]], semitones=6.0).applied(curve, ends)
     assert (made[0, :41] == 100.0).all() and (made[0, 45:60] > 101).all() and (made[0, 60:] == 100.0).all()
     assert phase.shape == (1, 64 * 300)
 
