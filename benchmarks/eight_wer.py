@@ -29,7 +29,7 @@ sys.path.append(str(rig.HERE.parent / "tests" / "support"))
 KINDS = {"sentences": 500, "texts": 60}
 TOGETHER = 8  # sentences
 WAYS = ("q8", "fp32")
-WINDOW_S = 28.0  # Whisper hears 30 s at once
+WINDOW_S = 28.0  # Whisper takes 30 s at a time
 JOINED = 24  # sentences of a text, about 145 words
 COUNTS = ("errors", "words", "runaways", "retries")
 

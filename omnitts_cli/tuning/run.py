@@ -503,7 +503,7 @@ class TuneRun:
 
 
 class Listener:
-    """The model as it was before it learned: how many words it does not hear in speech. See `heard`."""
+    """Counts the words that the model, as it was before it learned, does not find in speech. See `heard`."""
 
     def __init__(self, run: TuneRun, trainer: Trainer) -> None:
         self._run, self._trainer = run, trainer

@@ -9,7 +9,6 @@ threads. Sums are float32 in any case. Weights in 8 bits are in quantised.py.
 from __future__ import annotations
 
 import ctypes
-import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -21,7 +20,6 @@ import numpy as np
 from omnitts_cli.kernels.cpu import library
 from omnitts_cli.kernels.ops import DecoderParts, FrameParts, LayerWeights, Product, TextParts, type_name
 
-LINUX = sys.platform == "linux"
 SMALL, N, P = library.SMALL, library.N, library.P
 PANEL = 16
 MOST_THREADS = 64
@@ -178,7 +176,7 @@ _chosen: dict[str, Any] = {"threads": None, "cores": Cores(1)}
 
 def use_threads(count: int | None, cores: int) -> None:
     """Sets `threads`; None: as many as torch uses. `cores`: how many may work at once."""
-    _chosen.update(threads=count, cores=Cores(min(cores, len(os.sched_getaffinity(0))) if LINUX else 1))
+    _chosen.update(threads=count, cores=Cores(cores))
 
 
 def threads() -> int:
