@@ -14,6 +14,7 @@ import socket
 import statistics
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import BinaryIO
@@ -84,6 +85,7 @@ def main() -> None:
         line = server.stderr.readline()
         if found := re.search(r"tcp://127\.0\.0\.1:(\d+)", line):
             ours = int(found[1])
+    threading.Thread(target=server.stderr.read, daemon=True).start()  # a pipe that is full would stop the server
     theirs = free_port()
     proxy = subprocess.Popen(
         [options.tools / "python", "-m", "wyoming_openai", "--uri", f"tcp://127.0.0.1:{theirs}", "--tts-openai-url",
