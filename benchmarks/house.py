@@ -1,21 +1,26 @@
 """Counts lines, doubled names, readers, runners and circles, here and elsewhere: python benchmarks/house.py [FOLDER...]
 
 Each folder is a checkout, such as one that `git worktree add ../before COMMIT` made.
+
+`--since 6b951fa` lists the lines of each room at that commit and at HEAD instead, and the sums without what other
+issues have added: house.toml names their files and commits.
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
 import fnmatch
 import subprocess
-import sys
 import tomllib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+HERE = Path(__file__).parents[1]
+MUST = (56_000, 43_000)  # lines of the package and of the tests, without what other issues add
 COMPILED = (".c", ".h", ".cu", ".cuh")
 PARSERS = {"json.load", "json.loads", "DECODER.decode", "tomllib.load", "tomllib.loads"}
 CHECKPOINTS = ("fleet/journal.py", "fleet/segments.py", "books/cache.py")
@@ -170,5 +175,81 @@ def shown(one: Any, found: Any) -> str:
     return f"{one}: {', '.join(found[one])}" if isinstance(found, dict) else str(one)
 
 
+def git(*words: str) -> str:
+    return subprocess.run(["git", *words], cwd=HERE, capture_output=True, check=True, encoding="utf-8").stdout
+
+
+def counted(path: str) -> bool:
+    """Whether the lines of a file count: sources that a wheel contains, and tests in Python."""
+    if path.startswith("omnitts_cli/"):
+        return path.endswith((".py", *COMPILED)) and not path.startswith("omnitts_cli/training/")
+    return path.startswith("tests/") and path.endswith(".py")
+
+
+def lines_at(commit: str) -> dict[str, int]:
+    """The lines of each file that counts."""
+    names = [name for name in git("ls-tree", "-r", "--name-only", commit).splitlines() if counted(name)]
+    return {name: git("show", f"{commit}:{name}").count("\n") for name in names}
+
+
+def grown(commit: str) -> dict[str, int]:
+    """By how many lines a commit made each file longer."""
+    rows = git("show", "--format=", "--numstat", "--no-renames", commit).splitlines()
+    changes = [row.split("\t") for row in rows if not row.startswith("-")]
+    return {path: int(added) - int(removed) for added, removed, path in changes if counted(path)}
+
+
+def room_of(path: str) -> str:
+    """The folder of the package or of the tests; a file that is in none of them is its own room."""
+    return "/".join(Path(path).parts[:2])
+
+
+def sums(files: dict[str, int]) -> list[int]:
+    """The lines of the package and those of the tests."""
+    return [sum(n for path, n in files.items() if path.startswith(top)) for top in ("omnitts_cli/", "tests/")]
+
+
+def row(name: str, *numbers: int) -> str:
+    return f"{name:<84}" + "".join(f"{number:>10,}" for number in numbers)
+
+
+def account(since: str) -> Iterator[str]:
+    """The lines of each room then and now, what other issues have added, and the sums without it."""
+    before, now = lines_at(since), lines_at("HEAD")
+    yield f"{'room':<84}{since[:9]:>10}{'HEAD':>10}{'more':>10}"
+    for room in sorted({room_of(path) for path in {**before, **now}}):
+        then, today = (sum(n for path, n in files.items() if room_of(path) == room) for files in (before, now))
+        yield row(room, then, today, today - then)
+
+    yield f"\n{'added by other issues':<84}{'package':>10}{'tests':>10}"
+    added: dict[str, int] = {}
+    grew: Counter[str] = Counter()
+    issues = tomllib.loads((HERE / "benchmarks" / "house.toml").read_text("utf-8"))
+    for issue, named in issues.items():
+        files = {path: n for path, n in now.items() if path not in before and path.startswith(tuple(named["rooms"]))}
+        yield row(f"{issue}: {len(files)} new files", *sums(files))
+        added |= files
+    for issue, named in issues.items():
+        changes: Counter[str] = Counter()
+        for commit in named["commits"]:
+            changes.update({path: n for path, n in grown(commit).items() if path not in added})
+        yield row(f"{issue}: other files, {len(named['commits'])} commits", *sums(changes))
+        grew.update(changes)
+
+    whole, new, older = sums(now), sums(added), sums(grew)
+    yield f"\n{'sums':<84}{'package':>10}{'tests':>10}"
+    yield row(f"at {since[:9]}, without training/", *sums(before))
+    yield row("now", *whole)
+    yield row("now, without the new files", *(a - b for a, b in zip(whole, new, strict=True)))
+    yield row(
+        "now, without the new files and those commits", *(a - b - c for a, b, c in zip(whole, new, older, strict=True))
+    )
+    yield row("must", *MUST)
+
+
 if __name__ == "__main__":
-    print("\n".join(rows([Path(name).resolve() for name in sys.argv[1:]] or [Path(__file__).parents[1]])))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="*", type=Path, default=[HERE])
+    parser.add_argument("--since", metavar="COMMIT", help="account for the lines since then, in this checkout")
+    given = parser.parse_args()
+    print("\n".join(account(given.since) if given.since else rows([folder.resolve() for folder in given.folders])))
