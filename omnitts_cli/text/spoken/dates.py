@@ -245,15 +245,21 @@ def lap(found: Match) -> str:
     return f"{minutes} {plural('minute', found['minute'])} {seconds}"
 
 
+HOURS_BEFORE = re.compile(
+    r"(?<!\d)\d{1,2}(?::\d\d)?(?: ?[AaPp]\.?[Mm]\.?|[ap])? ?[-–] ?\d{1,2}(?::\d\d)?(?: ?[AaPp]\.?[Mm]\.?|[ap])? \Z"
+)
+
+
 def weekday_alone(found: Match) -> str | None:
-    """Tue, Jan 7; Wed 5pm; EOD Fri."""
+    """Tue, Jan 7; Wed 5pm; EOD Fri; 11-6 Sun."""
     text, name = found.string, found["day"]
     after = text[found.end() :][:14]
     dated = re.match(
         rf",? (?:\d|{MONTH_NAME}\b|(?:at|@) ?\d|[ap]\.m|(?:the )?\d|morning|night|afternoon|evening|noon)", after
     )
     before = around.word_before(text, found.start())
-    sure = name.startswith(("Tue", "Thu", "Fri", "Weds")) or before in DAY_BEFORE
+    hours = HOURS_BEFORE.search(text[max(0, found.start() - 20) : found.start()])
+    sure = name.startswith(("Tue", "Thu", "Fri", "Weds")) or before in DAY_BEFORE or hours
     if not (dated or (sure and not re.match(r" [A-Z]", after))):
         return None
     stop = "." if found[0].endswith(".") and not text[found.end() :].strip() else ""
@@ -308,11 +314,13 @@ def quarter(found: Match) -> str:
 
 
 def shoulder(found: Match) -> str:
-    """45°30'15" N: degrees, minutes and seconds."""
+    """45°30'15"N: degrees, minutes and seconds."""
     words = [f"{number(found['degrees'])} {plural('degree', found['degrees'])}"]
     words.append(f"{cardinal(int(found['minutes']))} {plural('minute', found['minutes'])}")
     if found["seconds"]:
         words.append(f"{number(found['seconds'])} {plural('second', found['seconds'])}")
+    if found["point"]:
+        words.append(english.COMPASS[found["point"]].lower())
     return " ".join(words)
 
 
@@ -351,7 +359,7 @@ RULES: tuple[Rule, ...] = (
     Rule("0", r"(?<![\w.])(?P<minute>\d{1,2})['’′](?P<second>[0-5]\d)[\"”″](?:/| per )(?P<per>mi|mile|km)\b",
          pace, "'’′"),
     Rule("0", r"(?<![\w.])(?P<degrees>\d{1,3}(?:\.\d+)?)° ?(?P<minutes>\d{1,2})['’′](?: ?(?P<seconds>\d{1,2}(?:\.\d+)?)"
-         r"[\"”″])?", shoulder, "°."),
+         r"[\"”″](?: ?(?P<point>[NSEW])\b)?)?", shoulder, "°."),
     Rule("-–—", rf"(?:(?<=\d)|(?<=\d[ap])|(?<=[ap]m)|(?<=[AP]M))[-–—](?P<day>{SHORT_DAY})\b(?= \d)", between_times),
     Rule("0", r"(?<![\d/.-])(?P<month>1[0-2]|[1-9])/(?P<day>[12]\d|3[01]|[1-9])[-–]"
          r"(?P<until>[12]\d|3[01]|[1-9])(?![\d/.:%]|-\d)",

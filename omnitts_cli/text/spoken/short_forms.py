@@ -282,8 +282,12 @@ def for_days(found: Match) -> str:
 
 
 def per_time(found: Match) -> str | None:
-    """1 winner/day."""
-    return " per " if re.search(r"\d [a-z]+\Z", before(found)) else None
+    """1 winner/day; 2L of water/day."""
+    return (
+        " per "
+        if re.search(r"\d (?:[a-z]+|[A-Za-z]{1,9} of [a-z]+)\Z|\d[A-Za-z]{1,3} of [a-z]+\Z", before(found))
+        else None
+    )
 
 
 def aged(found: Match) -> str:
@@ -585,7 +589,10 @@ RULES: tuple[Rule, ...] = (
     Rule("a", r"\bPub\. ?L\. (?P<number>No\. ?)?(?P<congress>\d{2,3})[-–](?P<law>\d{1,4})\b",
          public_law, words=("pub",)),
     Rule("a", r"\bPub\. ?L\.(?= No| \d)", lambda found: "Public Law", words=("pub",)),
-    Rule("a", r"(?<=[A-Za-z.] )vs?\.(?= [A-Z])", lambda found: "versus", words=("v", "vs")),
+    Rule("a", r"(?<=[A-Za-z.] )vs?\.(?= [A-Z])|(?<=\w )vs(?= \w)", lambda found: "versus", words=("v", "vs")),
+    Rule("a", r"\b[Ll]ong?\.?(?= [-−]?\d{1,3}(?:\.\d+)?°)|(?<=[NS], )[Ll]ong?\.(?= [-−]?\d)",
+         lambda found: like("longitude", found[0]), words=("lon", "long")),
+    Rule("'’", r"(?:(?<=\bQ[1-4])|(?<=\b[1-4]Q)|(?<=\bH[12])|(?<=\b[12]H)|(?<=\bFY))['’](?=\d\d\b)", lambda found: " "),
     Rule("a", rf"\bPt\.?(?= (?:{'|'.join(map(re.escape, english.PATIENTS))})(?!\w))", lambda found: "Patient",
          words=("pt",)),
     Rule("a", r"\b(?P<start>[A-Za-z]{1,6})['’](?P<end>[a-z]{1,5})\b", with_apostrophe,
@@ -611,6 +618,8 @@ RULES: tuple[Rule, ...] = (
          dotted_letters, words=("a", "e", "p", "c", "m", "b", "t", "q")),
     Rule("a", r"\bDrs\.(?= [A-Z])", lambda found: "Doctors", words=("drs",)),
     Rule("a", r"\bMessrs\.(?= [A-Z])", lambda found: "Messrs", words=("messrs",)),
+    Rule("a", r"(?:(?<=[°º])|(?<=[°º] )|(?<=degrees ))[NSEW]\b(?!['’.]\w)", lambda found: english.COMPASS[found[0]].lower(),
+         words=("n", "s", "e", "w")),
     Rule("a", r"(?<=degrees )[CF]\b(?!')", lambda found: "Celsius" if found[0] == "C" else "Fahrenheit", words=("c",
          "f")),
     Rule("a", r"\bf/(?=\d)", lambda found: "f ", words=("f",)),
