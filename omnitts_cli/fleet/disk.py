@@ -10,7 +10,8 @@ import json
 import os
 import platform
 import shutil
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -102,10 +103,18 @@ def rename(old: Path, new: Path) -> None:
 
 def put(path: Path, data: bytes) -> None:
     """A small file, complete or not at all."""
-    part = path.with_name(f".{path.name}.part")
+    with new_file(path) as file:
+        file.write(data)
+
+
+@contextmanager
+def new_file(path: Path, part: Path | None = None) -> Iterator[File]:
+    """A file that is at its place when the block has ended without an error, complete and on the disk. `part`: where it
+    is written before."""
+    part = part or path.with_name(f".{path.name}.part")
     file = File(part)
     try:
-        file.write(data)
+        yield file
         file.sync()
     finally:
         file.close()

@@ -50,7 +50,6 @@ BYTES_PER_S = {"wav": 1.0, "raw": 1.0, "flac": 0.55, "mp3": 0.1, "opus": 0.07, "
 MODEL_RATE = 24_000  # before the model is known
 Opener = Callable[[str, str, int | None, str | None], AbstractContextManager[TTS]]
 """From the name of a model, its variant, its slots and a tuned voice to the open model."""
-"""Opens a model by its name, its variant and the number of slots."""
 
 
 @dataclass(frozen=True)

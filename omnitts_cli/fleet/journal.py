@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -90,14 +90,7 @@ class RowJournal:
     def append(self, entries: Sequence[Entry]) -> None:
         """Adds a group of rows. Their sound must be on the disk."""
         records, lines = packed(entries, self._details.end)
-        self._details.seek(self._details.end)  # an append that failed may have written a part
-        self._details.write(lines)
-        self._details.sync()
-        self._details.end += len(lines)
-        self._file.seek(self._file.end)
-        self._file.write(records.tobytes())
-        self._file.sync()
-        self._file.end += records.nbytes
+        self._add([lines], records)
 
     def absorb(self, folder: Path, is_there: Callable[[Any, bytes], bool]) -> int:
         """Appends the journals of workers, and removes them; returns the number of records.
@@ -120,16 +113,16 @@ class RowJournal:
 
     def append_all(self, records: np.ndarray, lines: BinaryIO) -> None:
         """Appends the records of another journal, and all of its details."""
-        records = moved(records, self._details.end)
-        self._details.seek(self._details.end)
-        while data := lines.read(COPIED_AT_ONCE):
-            self._details.write(data)
-        self._details.sync()
-        self._details.end = self._details.tell()
-        self._file.seek(self._file.end)
-        self._file.write(records.tobytes())
-        self._file.sync()
-        self._file.end += records.nbytes
+        self._add(iter(lambda: lines.read(COPIED_AT_ONCE), b""), moved(records, self._details.end))
+
+    def _add(self, details: Iterable[bytes], records: np.ndarray) -> None:
+        """Writes details, and then the records that point to them."""
+        for file, parts in ((self._details, details), (self._file, [records.tobytes()])):
+            file.seek(file.end)  # an append that failed may have written a part
+            for data in parts:
+                file.write(data)
+            file.sync()
+            file.end = file.tell()
 
     def publish(self) -> None:
         """Makes the appended records count. In a folder they do so at once."""

@@ -20,6 +20,7 @@ from typing import Any, BinaryIO, Protocol
 from omnitts_cli.audio.magic import HEAD_BYTES, no_text
 from omnitts_cli.errors import InputError, UsageError
 from omnitts_cli.fleet import disk
+from omnitts_cli.fleet.content import file_digest
 from omnitts_cli.fleet.rows import RowError, refuse_unknown
 from omnitts_cli.parse import ParseError, json_object
 from omnitts_cli.text.inputs import SUFFIXES as TEXT_FORMATS
@@ -255,7 +256,7 @@ def open_manifest(
     if kind == "folder":
         digest = digest_of_folder(path)
         return Manifest(name, kind, copied(folder_rows(path), digest, work), digest, base)
-    digest = digest_of(path)
+    digest = file_digest(path, "manifest")
     if kind == "parquet":
         return Manifest(name, kind, copied(parquet_rows(path), digest, work), digest, base)
     if kind in ("csv", "tsv"):
@@ -348,14 +349,6 @@ def unreadable(path: Path, error: OSError) -> InputError:
     return InputError(f"cannot read manifest {path}: {(error.strerror or str(error)).lower()}")
 
 
-def digest_of(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise unreadable(path, error) from None
-
-
 # ---- copies, of sources that cannot be read by offset
 
 
@@ -363,15 +356,9 @@ def copied(rows: Callable[[], Iterator[Mapping[str, Any]]], digest: str, work: P
     """The rows as a file of JSON lines; one that is there already is used."""
     path = work / f"rows-{digest[:24]}.jsonl"
     if not path.exists():
-        part = path.with_suffix(".part")
-        file = disk.File(part)
-        try:
+        with disk.new_file(path) as file:
             for row in rows():
                 file.write(json.dumps(row, ensure_ascii=True).encode() + b"\n")
-            file.sync()
-        finally:
-            file.close()
-        disk.rename(part, path)
     return RowLines(path, json_fields)
 
 

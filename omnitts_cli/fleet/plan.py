@@ -10,7 +10,7 @@ import json
 import zlib
 from array import array
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -166,25 +166,18 @@ class ManifestCheck:
 
     def write(self) -> None:
         """Writes the plan and the files beside it."""
-        part = self._path.with_suffix(".part")
-        file, bad = disk.File(part), disk.File(beside(self._path, "bad"))
-        try:
+        with disk.new_file(self._path) as file, closing(disk.File(beside(self._path, "bad"))) as bad:
             file.write(b"\0" * HEAD)
             self._write_rows(file, bad)
             file.sync()
-            self._settle_names(part, bad)
+            self._settle_names(file.path, bad)
             self._write_voices()
             head = {"schema": SCHEMA, "rows": self._count, "bad": self._bad, "models": self._models}
             bad.sync()
             file.sync()
-            sums = (sum_of(part, HEAD), sum_of(beside(self._path, "bad")))
+            sums = (sum_of(file.path, HEAD), sum_of(bad.path))
             file.seek(0)
             file.write(json.dumps(sealed(head, sums)).encode())
-            file.sync()
-        finally:
-            file.close()
-            bad.close()
-        disk.rename(part, self._path)
 
     def _write_rows(self, file: disk.File, bad: disk.File) -> None:
         block, filled = np.zeros(AT_ONCE, ROW), 0

@@ -96,21 +96,14 @@ def write_anew(there: list[int], live: np.ndarray, lookup: Lookup, store: Shards
 def rewritten_tar(old: Path, new: Path, records: np.ndarray) -> list[int]:
     """Copies the samples of these records; returns where each sound begins now."""
     wanted, offsets = {int(record["offset"]): index for index, record in enumerate(records)}, [0] * len(records)
-    part = new.with_name(f".{new.name}.part")
-    file = disk.File(part)
-    try:
-        with old.open("rb") as source:
-            for start, sound, end in samples_at(old, int(records["length"].max())):
-                if sound in wanted:
-                    offsets[wanted[sound]] = file.end + sound - start
-                    source.seek(start)
-                    file.write(source.read(end - start))
-                    file.end += end - start
+    with disk.new_file(new) as file, old.open("rb") as source:
+        for start, sound, end in samples_at(old, int(records["length"].max())):
+            if sound in wanted:
+                offsets[wanted[sound]] = file.end + sound - start
+                source.seek(start)
+                file.write(source.read(end - start))
+                file.end += end - start
         file.write(TAR_END)
-        file.sync()
-    finally:
-        file.close()
-    disk.rename(part, new)
     return offsets
 
 

@@ -117,8 +117,7 @@ def write_results(
         summary.first_failures = before["first_failures"]
         summary.notices = Counter(dict(before.get("notices", ())))
         return summary
-    part = disk.File(work / f"{MANIFEST}.part")
-    try:
+    with disk.new_file(out / MANIFEST, work / f"{MANIFEST}.part") as part:
         held: list[bytes] = []
         size = 0
         for number, line in lines_of(plan, store, lookup, masks):
@@ -132,10 +131,6 @@ def write_results(
                 part.write(b"".join(held))
                 held, size = [], 0
         part.write(b"".join(held))
-        part.sync()
-    finally:
-        part.close()
-    disk.rename(work / f"{MANIFEST}.part", out / MANIFEST)
     picture = drawn(summary, out / PICTURE, tell)
     disk.put(out / REPORT, in_words(summary, plan, checks, picture).encode())
     counts = {name: getattr(summary, name) for name in COUNTS}
