@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import random
@@ -11,61 +10,21 @@ import signal
 import socket
 import subprocess
 import sys
-import tarfile
 import time
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from corpus import sums
-from ray_workers import workers_here
+from corpus import ROOT, TOY, ended, manifest, stored, sums, with_ray
+from ray_workers import Actor, end, two_workers, workers_here
 
 from omnitts_cli.errors import DeviceError
 from omnitts_cli.fleet import cluster, journal
 from omnitts_cli.fleet.journal import DONE, Entry, Lookup, RowJournal
-from omnitts_cli.fleet.store import TAR_END
-from omnitts_cli.fleet.worker import RayWorker, Task
 
-soundfile = pytest.importorskip("soundfile")
-
-ROOT = Path(__file__).parent.parent.parent
-TOY = ["-m", "random:toy", "--max-frames", "8", "--seed", "5", "-d", "cpu", "--progress", "none"]
-WORDS = "one two three four five six seven eight nine ten rain sun wind snow".split()
-
-
-def manifest(name: str, rows: int, shuffled: int | None = None) -> None:
-    draw = random.Random(3)
-    lines = [
-        json.dumps({"id": f"r{n}", "text": f"{n} " + " ".join(draw.choices(WORDS, k=draw.randint(1, 9))) + "."})
-        for n in range(rows)
-    ]
-    if shuffled is not None:
-        random.Random(shuffled).shuffle(lines)
-    Path(name).write_text("".join(f"{line}\n" for line in lines))
-
-
-def stored(out: str) -> list[str]:
-    """The SHA-256 of every sound in shards and Parquet parts, each of which can be read to its end."""
-    found = []
-    for path in Path(out).glob("shard-*.tar"):
-        with tarfile.open(path) as tar:
-            sounds = [tar.extractfile(one).read() for one in tar if one.name.endswith(".flac")]  # type: ignore[union-attr]
-        assert path.read_bytes().endswith(TAR_END)
-        found += sounds
-    for path in Path(out).glob("part-*.parquet"):
-        found += pytest.importorskip("pyarrow.parquet").read_table(path)["audio"].to_pylist()
-    return sorted(hashlib.sha256(sound).hexdigest() for sound in found)
-
-
-def started(name: str, out: str, workers: int, *more: str, ray: str = "local") -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "omnitts_cli", "batch", name, "-O", out, "--ray", ray, "--workers", str(workers)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with Path(f"{out}.err").open("ab") as err:
-        return subprocess.Popen([*command, *TOY, *more], stdout=err, stderr=err, env=environment)
+pytest.importorskip("soundfile")
 
 
 def records(out: str) -> int:
@@ -82,19 +41,15 @@ def wait_for(out: str, count: int, process: subprocess.Popen[bytes]) -> bool:
     return False
 
 
-def ended(process: subprocess.Popen[bytes], out: str) -> None:
-    assert process.wait(timeout=240) == 0, Path(f"{out}.err").read_text()[-3000:]
-
-
 @pytest.mark.timeout(300)
 def test_workers_make_what_one_process_makes_though_one_is_killed(home: Path, omnitts: Any) -> None:
     pytest.importorskip("ray")
-    manifest("rows.jsonl", 120)
+    manifest(120)
     assert omnitts("batch", "rows.jsonl", "-O", "whole", *TOY).code == 0
-    process = started("rows.jsonl", "out", 2)
+    process = with_ray("out", 2)
     if wait_for("out", 20, process) and (found := workers_here()):
         os.kill(found[0], signal.SIGKILL)
-    ended(process, "out")
+    ended(process)
     assert sums("out") == sums("whole")
     assert Path("out/manifest.jsonl").read_bytes() == Path("whole/manifest.jsonl").read_bytes()
     assert [path.name for path in Path("out/.omnitts").glob("journal-*")] == ["journal-main.bin"]
@@ -103,14 +58,14 @@ def test_workers_make_what_one_process_makes_though_one_is_killed(home: Path, om
 def disturbed(out: str, name: str, draw: random.Random, whom: str, rows: int, *more: str) -> bool:
     """One run in which a worker, the driver or both are killed after a random number of commits."""
     before = records(out) if Path(out, ".omnitts").exists() else 0
-    process = started(name, out, draw.randint(1, 3), *more)
+    process = with_ray(out, draw.randint(1, 3), *more, rows=name)
     hit = wait_for(out, before + draw.randint(0, max(rows - before - 20, 1)), process)
     time.sleep(draw.random() / 2)
     if whom in ("worker", "both"):
         for worker in workers_here()[: draw.randint(1, 2)]:
             os.kill(worker, signal.SIGKILL)
     if whom == "worker":
-        ended(process, out)
+        ended(process)
         return hit
     process.kill()
     process.wait()
@@ -123,13 +78,13 @@ def disturbed(out: str, name: str, draw: random.Random, whom: str, rows: int, *m
 def test_a_cluster_that_is_killed_anywhere_goes_on(home: Path, omnitts: Any, seed: int) -> None:
     pytest.importorskip("ray")
     rows, draw = 300, random.Random(seed)
-    manifest("rows.jsonl", rows)
-    manifest("shuffled.jsonl", rows, shuffled=seed)
+    manifest(rows)
+    manifest(rows, "shuffled.jsonl", shuffled=seed)
     assert omnitts("batch", "rows.jsonl", "-O", "whole", *TOY).code == 0
     whom = ("worker", "driver", "both")[seed % 3]
     disturbed("out", "shuffled.jsonl", draw, whom, rows)
-    process = started("shuffled.jsonl", "out", draw.randint(1, 3))
-    ended(process, "out")
+    process = with_ray("out", draw.randint(1, 3), rows="shuffled.jsonl")
+    ended(process)
     assert sums("out") == sums("whole")
     deadline = time.monotonic() + 30
     while workers_here() and time.monotonic() < deadline:  # workers of a driver that was killed end by themselves
@@ -144,10 +99,10 @@ def test_a_cluster_that_is_killed_anywhere_goes_on(home: Path, omnitts: Any, see
 def test_shards_of_a_cluster_that_is_killed_have_each_row_once(home: Path, omnitts: Any, to: str, seed: int) -> None:
     pytest.importorskip("ray")
     rows, draw, more = 300, random.Random(seed), ("--to", to, "--shard-size", "100KB")
-    manifest("rows.jsonl", rows)
+    manifest(rows)
     assert omnitts("batch", "rows.jsonl", "-O", "whole", *TOY).code == 0
     disturbed("out", "rows.jsonl", draw, ("worker", "driver", "both")[seed], rows, *more)
-    ended(started("rows.jsonl", "out", draw.randint(1, 3), *more), "out")
+    ended(with_ray("out", draw.randint(1, 3), *more))
     assert sums("out") == sums("whole")
     assert stored("out") == sorted(sums("whole").values())
     assert omnitts("batch", "rows.jsonl", "-O", "out", *TOY, *more, "--json").json["spoken_now"] == 0
@@ -158,12 +113,12 @@ def test_shards_of_a_cluster_that_is_killed_have_each_row_once(home: Path, omnit
 @pytest.mark.parametrize("workers", [1, 2, 3])
 def test_any_number_of_workers(home: Path, omnitts: Any, workers: int) -> None:
     pytest.importorskip("ray")
-    manifest("rows.jsonl", 200)
-    manifest("shuffled.jsonl", 200, shuffled=workers)
+    manifest(200)
+    manifest(200, "shuffled.jsonl", shuffled=workers)
     assert omnitts("batch", "rows.jsonl", "-O", "whole", *TOY).code == 0
-    ended(started("rows.jsonl", "out", workers), "out")
+    ended(with_ray("out", workers))
     assert Path("out/manifest.jsonl").read_bytes() == Path("whole/manifest.jsonl").read_bytes()
-    ended(started("shuffled.jsonl", "out2", workers), "out2")
+    ended(with_ray("out2", workers, rows="shuffled.jsonl"))
     assert sums("out2") == sums("whole")
 
 
@@ -208,14 +163,14 @@ def free_port() -> int:
 @pytest.mark.timeout(600)
 def test_a_cluster_that_was_started_apart(home: Path, omnitts: Any, nodes: str) -> None:
     """Two nodes; the run joins them by their address, a worker is killed, and the cluster is still there afterwards."""
-    manifest("rows.jsonl", 200)
+    manifest(200)
     assert omnitts("batch", "rows.jsonl", "-O", "whole", *TOY).code == 0
-    process = started("rows.jsonl", "out", 2, ray=nodes)
+    process = with_ray("out", 2, ray=nodes)
     if wait_for("out", 20, process) and (found := workers_here()):
         os.kill(found[0], signal.SIGKILL)
-    ended(process, "out")
+    ended(process)
     assert sums("out") == sums("whole")
-    ended(started("rows.jsonl", "out2", 2, "--to", "webdataset", ray=nodes), "out2")
+    ended(with_ray("out2", 2, "--to", "webdataset", ray=nodes))
     assert sums("out2") == sums("whole") and stored("out2") == sorted(sums("whole").values())
 
 
@@ -253,66 +208,20 @@ def test_journals_of_workers_become_one(tmp_path: Path) -> None:
     assert len(journal.read(tmp_path / "journal-main.bin")) == 5
 
 
-class Died(Exception):
-    """What Ray raises for the calls of a worker that has died."""
-
-
-class FakeWorker:
-    """A real worker in this process that "dies" when it gets a certain row."""
-
-    def __init__(self, task: Task, number: int, poison: int) -> None:
-        self.task, self.number, self.poison, self.deaths = task, number, poison, 0
-        self.ready = self.speak = self.end = self
-        self.worker: RayWorker | None = None
-
-    def remote(self, *given: Any) -> Any:
-        return partial(FakeRay.answer, self, *given)
-
-
-class FakeRay:
-    """Answers calls at once, in order."""
-
-    exceptions = SimpleNamespace(RayError=Died, RayTaskError=ZeroDivisionError)
-
-    def wait(self, calls: list[Any], **how: Any) -> tuple[list[Any], list[Any]]:
-        return calls[:1], calls[1:]
-
-    def get(self, call: Any) -> Any:
-        return call()
-
-    @staticmethod
-    def answer(actor: FakeWorker, *given: Any) -> Any:
-        if not given:
-            actor.worker = RayWorker(actor.task, actor.number)
-            return actor.worker.ready()
-        if actor.poison in given[0]:
-            actor.deaths += 1
-            rows = (np.asarray(given[0]) + 1).astype("<u4")
-            (actor.task.work / f"doing-{actor.worker.name}").write_bytes(rows.tobytes())
-            raise Died
-        return actor.worker.speak(*given)
-
-
 def test_a_row_that_kills_three_workers_fails_and_the_others_go_on(
     omnitts: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    manifest("rows.jsonl", 40)
+    manifest(40)
     assert omnitts("batch", "rows.jsonl", "-O", "whole", *TOY).code == 0
-    actors: list[FakeWorker] = []
 
-    class FakeCluster:
-        ray = FakeRay()
+    def dies(actor: Actor, rows: np.ndarray) -> bool:
+        if 17 not in rows:
+            return False
+        doing = actor.task.work / f"doing-{actor.workers[-1].name}"
+        doing.write_bytes((np.asarray(rows) + 1).astype("<u4").tobytes())
+        return True
 
-        def __init__(self, job: Any, task: Task, rows: int) -> None:
-            actors.extend(FakeWorker(task, number, poison=17) for number in range(2))
-            self.workers = {f"worker {actor.number}": actor for actor in actors}
-
-        def close(self) -> None:
-            for worker in (actor.worker for actor in actors if actor.worker):
-                worker._feed.put(None)
-                worker._thread.join(30)
-
-    monkeypatch.setattr(cluster, "Cluster", FakeCluster)
+    actors = two_workers(monkeypatch, dies)
     done = omnitts("batch", "rows.jsonl", "-O", "out", *TOY, "--ray", "local")
     assert done.code == 6 and "3 workers died while they spoke it" in done.err, done.err
     assert sum(actor.deaths for actor in actors) == 3
@@ -322,6 +231,7 @@ def test_a_row_that_kills_three_workers_fails_and_the_others_go_on(
     assert {row["id"]: row["sha256"] for row in rows if row["status"] == "ok"} == {
         id: sha for id, sha in expected.items() if id != "r17"
     }
+    end(actors)
     again = omnitts("batch", "rows.jsonl", "-O", "out", *TOY, "--retry-failed")  # without workers
     assert again.code == 0 and len(sums("out")) == 40
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from object_store import lines_of, stored, sums, sums_of_folder
+from corpus import KINDS, TOY, lines_of, stored, sums
 
 from omnitts_cli.fleet.bucket import Bucket
 from omnitts_cli.fleet.journal import DONE, Entry
@@ -20,8 +20,6 @@ from omnitts_cli.fleet.objects import ObjectShards
 from omnitts_cli.fleet.segments import Segments
 
 Call = Callable[..., Any]
-TOY = ["-m", "random:toy", "--max-frames", "8", "--seed", "5", "--progress", "none"]
-KINDS = ["files", "webdataset", "parquet"]
 Texts = dict[str, str]
 
 
@@ -44,7 +42,7 @@ def forget(home: Path) -> None:
 def test_rows_and_bytes_are_those_of_a_folder(omnitts: Call, home: Path, memory: str, to: str) -> None:
     speak(omnitts, "folder", TEXTS)
     assert speak(omnitts, memory, TEXTS, "--to", to)["spoken_now"] == 40
-    assert sums(memory) == sums_of_folder("folder") and stored(memory) == sorted(sums(memory).values())
+    assert sums(memory) == sums("folder") and stored(memory) == sorted(sums(memory).values())
     row = lines_of(memory)["r7"]
     if to == "webdataset":
         assert row["output"].startswith("shard-")

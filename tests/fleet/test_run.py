@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -17,119 +13,79 @@ from typing import Any
 
 import numpy as np
 import pytest
-import warm
 from batch_child import OPERATIONS, Fault
+from corpus import TOY, child, manifest, stored, sums
 from patience import LONG_S, eventually
 
 from omnitts_cli.fleet import disk, journal
 from omnitts_cli.fleet.run import MOST_UNCOMMITTED, Pace
 
-soundfile = pytest.importorskip("soundfile")
+pytest.importorskip("soundfile")
 
-CHILD = Path(__file__).parent.parent / "support" / "batch_child.py"
-TOY = ["-m", "random:toy", "--max-frames", "8", "--seed", "5", "-t", "1", "-q"]
-WORDS = "one two three four five six seven eight nine ten rain sun wind snow".split()
 ROWS = 150
 
 
-def manifest_of(folder: Path, rows: int = ROWS) -> Path:
-    draw = random.Random(3)
-    path = folder / "rows.jsonl"
-    texts = (f"{n} " + " ".join(draw.choices(WORDS, k=draw.randint(1, 9))) + "." for n in range(rows))
-    lines = [{"id": f"r{n}", "text": text} for n, text in enumerate(texts)]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
-
-
-def child(home: Path, out: str, plan: dict[str, Any] | None = None, *more: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(CHILD), str(home / "made"), json.dumps(plan or {}), "batch", "rows.jsonl", "-O", out]
-    return warm.run([*command, *TOY, *more], capture_output=True, text=True, timeout=120)
-
-
-def sums(out: Path) -> dict[str, str]:
-    """The SHA-256 of every row, from the output manifest; the files are what it says."""
-    found = {}
-    for line in (out / "manifest.jsonl").read_text().splitlines():
-        row = json.loads(line)
-        assert row["status"] == "ok"
-        if row["output"].endswith(".flac"):
-            path = out / row["output"]
-            assert path.stat().st_size == row["bytes"]
-            assert len(soundfile.read(path)[0]) == round(row["audio_s"] * row["sample_rate"])
-        found[row["id"]] = row["sha256"]
-    return found
-
-
-def made_twice(home: Path) -> int:
+def made_twice() -> int:
     """How many rows too many were made, over all runs so far."""
-    made = Counter((home / "made").read_text().split())
+    made = Counter(Path("made").read_text().split())
     return sum(count - 1 for count in made.values())
 
 
-def killed_and_resumed(home: Path, seeds: range, undisturbed: dict[str, str], operations: int, *more: str) -> None:
+def killed_and_resumed(seeds: range, undisturbed: dict[str, str], operations: int, *more: str) -> None:
     for seed in seeds:
         draw = random.Random(seed)
-        (home / "made").unlink(missing_ok=True)
+        Path("made").unlink(missing_ok=True)
         out, deaths = f"out{seed}{len(more)}", 0
         for _ in range(draw.randint(1, 3)):
             how = draw.choice(["kill", "half"])
-            done = child(home, out, {"at": draw.randint(1, operations), "op": "any", "how": how}, *more)
+            done = child(out, {"at": draw.randint(1, operations), "op": "any", "how": how}, *more)
             deaths += done.returncode == -signal.SIGKILL
             assert done.returncode in (-signal.SIGKILL, 0), done.stderr
-        done = child(home, out, None, *more)
+        done = child(out, None, *more)
         assert done.returncode == 0, done.stderr
-        assert sums(Path(out)) == undisturbed, f"seed {seed}"
-        assert made_twice(home) <= MOST_UNCOMMITTED * deaths, f"seed {seed}"
+        assert sums(out) == undisturbed, f"seed {seed}"
+        assert made_twice() <= MOST_UNCOMMITTED * deaths, f"seed {seed}"
 
 
 OPERATIONS_A_ROW = 6  # an open, a few writes, a sync and a rename
 
 
 def test_a_killed_run_goes_on(home: Path, omnitts: Any) -> None:
-    manifest_of(Path())
+    manifest(ROWS)
     assert omnitts("batch", "rows.jsonl", "-O", "whole", *TOY).code == 0
-    died = child(home, "out", {"at": 700, "op": "any", "how": "half"})
+    died = child("out", {"at": 700, "op": "any", "how": "half"})
     assert died.returncode == -signal.SIGKILL
-    before = len((home / "made").read_text().split())
-    done = omnitts("batch", "rows.jsonl", "-O", "out", *[one for one in TOY if one != "-q"], "--json")
-    assert done.code == 0 and sums(Path("out")) == sums(Path("whole"))
+    before = len(Path("made").read_text().split())
+    done = omnitts("batch", "rows.jsonl", "-O", "out", *TOY, "--json")
+    assert done.code == 0 and sums("out") == sums("whole")
     assert before + done.json["spoken_now"] - ROWS <= MOST_UNCOMMITTED
     assert 0 < done.json["committed_s"] <= done.json["wall_s"]  # after it comes the report
 
 
 def test_a_killed_run_into_parquet_goes_on(home: Path, omnitts: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed among the rows, and while a shard becomes a Parquet part."""
-    manifest_of(Path(), 70)
+    manifest(70)
     more, renamed, rename = ("--to", "parquet", "--shard-size", "100KB"), list[str](), disk.rename
     with monkeypatch.context() as patched:
         patched.setattr(disk, "rename", lambda old, new: renamed.append(new.name) or rename(old, new))
         assert omnitts("batch", "rows.jsonl", "-O", "whole", *TOY, *more).code == 0
     first = renamed.index("part-00000.parquet") + 1
     for at, op, how in ((300, "write", "half"), (first, "rename", "kill")):
-        died = child(home, op, {"at": at, "op": op, "how": how}, *more)
+        died = child(op, {"at": at, "op": op, "how": how}, *more)
         assert died.returncode == -signal.SIGKILL
         assert len(list(Path(op).glob(".part-*.parquet.part"))) == (op == "rename")
         assert omnitts("batch", "rows.jsonl", "-O", op, *TOY, *more).code == 0
-        assert sums(Path(op)) == sums(Path("whole"))
-        assert sorted(stored(Path(op))) == sorted(sums(Path("whole")).values())
-
-
-def stored(out: Path) -> list[str]:
-    """The SHA-256 of the sound of each row of all Parquet parts."""
-    from pyarrow.parquet import read_table
-
-    parts = [read_table(path)["audio"].to_pylist() for path in sorted(out.glob("part-*.parquet"))]
-    assert len(parts) > 1
-    return [hashlib.sha256(sound).hexdigest() for part in parts for sound in part]
+        assert sums(op) == sums("whole")
+        assert stored(op) == sorted(sums("whole").values())
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("more", [(), ("--to", "webdataset"), ("--to", "parquet")], ids=["files", "tar", "parquet"])
 def test_twenty_runs_killed_anywhere_go_on(home: Path, more: tuple[str, ...]) -> None:
-    manifest_of(Path())
-    assert child(home, "whole", None, *more).returncode == 0
-    killed_and_resumed(home, range(20), sums(Path("whole")), ROWS * OPERATIONS_A_ROW, *more)
+    manifest(ROWS)
+    assert child("whole", None, *more).returncode == 0
+    killed_and_resumed(range(20), sums("whole"), ROWS * OPERATIONS_A_ROW, *more)
 
 
 @pytest.mark.slow
@@ -138,9 +94,9 @@ def test_twenty_runs_killed_anywhere_go_on(home: Path, more: tuple[str, ...]) ->
 @pytest.mark.parametrize("how", ["EIO", "ENOSPC"])
 def test_a_fault_at_every_operation(omnitts: Any, monkeypatch: pytest.MonkeyPatch, op: str, how: str) -> None:
     """The n-th open, write, fsync or rename fails: the run ends with 8, and the next one has what is missing."""
-    manifest_of(Path(), 20)
+    manifest(20)
     assert omnitts("batch", "rows.jsonl", "-O", "whole", *TOY).code == 0
-    undisturbed, at = sums(Path("whole")), 1
+    undisturbed, at = sums("whole"), 1
     while True:
         fault = Fault(at, op, how)
         with monkeypatch.context() as patched:
@@ -151,14 +107,14 @@ def test_a_fault_at_every_operation(omnitts: Any, monkeypatch: pytest.MonkeyPatc
             break
         assert done.code == 8 and "cannot write" in done.err, (at, done.err)
         assert omnitts("batch", "rows.jsonl", "-O", f"out{at}", *TOY).code == 0
-        assert sums(Path(f"out{at}")) == undisturbed
+        assert sums(f"out{at}") == undisturbed
         at += 1 if at < 40 else 7
     assert at > 20
 
 
 @pytest.mark.parametrize(("op", "at", "how"), [("write", 9, "EIO"), ("fsync", 12, "ENOSPC"), ("rename", 5, "EIO")])
 def test_a_fault_ends_the_run_with_8(omnitts: Any, monkeypatch: pytest.MonkeyPatch, op: str, at: int, how: str) -> None:
-    manifest_of(Path(), 20)
+    manifest(20)
     fault = Fault(at, op, how)
     with monkeypatch.context() as patched:
         for name in OPERATIONS:
@@ -168,12 +124,12 @@ def test_a_fault_ends_the_run_with_8(omnitts: Any, monkeypatch: pytest.MonkeyPat
     if how == "ENOSPC":
         assert "bytes are free" in done.err and "run the same command again" in done.err
     assert omnitts("batch", "rows.jsonl", "-O", "out", *TOY).code == 0
-    assert len(sums(Path("out"))) == 20
+    assert len(sums("out")) == 20
 
 
 def test_ctrl_c_keeps_finished_rows(home: Path, started: Any) -> None:
-    manifest_of(Path(), 200)
-    process = started("batch", "rows.jsonl", "-O", "out", *TOY[:-1], "--progress", "none")
+    manifest(200)
+    process = started("batch", "rows.jsonl", "-O", "out", *TOY)
     records = Path("out/.omnitts/journal-main.bin")
     eventually(lambda: records.exists() and records.stat().st_size)
     process.send_signal(signal.SIGINT)
@@ -182,12 +138,12 @@ def test_ctrl_c_keeps_finished_rows(home: Path, started: Any) -> None:
     assert b"the same command continues" in err
     kept = len(journal.read(records))
     assert 0 < kept < 200
-    assert child(home, "out").returncode == 0
-    assert len(sums(Path("out"))) == 200 and len((home / "made").read_text().split()) == 200 - kept
+    assert child("out", None).returncode == 0
+    assert len(sums("out")) == 200 and len(Path("made").read_text().split()) == 200 - kept
 
 
 def test_ctrl_c_before_all_threads_are_started(omnitts: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    manifest_of(Path(), 20)
+    manifest(20)
     plain = threading.Thread.start
 
     def start(self: threading.Thread) -> None:
@@ -197,10 +153,10 @@ def test_ctrl_c_before_all_threads_are_started(omnitts: Any, monkeypatch: pytest
 
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", start)
-        done = omnitts("batch", "rows.jsonl", "-O", "out", *TOY[:-1])
+        done = omnitts("batch", "rows.jsonl", "-O", "out", *TOY)
     assert done.code == 130
     assert done.err.splitlines()[-1] == "interrupted; finished rows are kept, and the same command continues"
-    assert omnitts("batch", "rows.jsonl", "-O", "out", *TOY).code == 0 and len(sums(Path("out"))) == 20
+    assert omnitts("batch", "rows.jsonl", "-O", "out", *TOY).code == 0 and len(sums("out")) == 20
 
 
 def test_rows_go_longest_first_within_windows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,7 +182,7 @@ def test_the_estimate_follows_the_lengths_of_texts(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_second_run_on_one_folder_is_refused(omnitts: Any) -> None:
-    manifest_of(Path(), 2)
+    manifest(2)
     Path("out/.omnitts").mkdir(parents=True)
     lock = disk.Lock(Path("out/.omnitts"))
     done = omnitts("batch", "rows.jsonl", "-O", "out", *TOY)

@@ -10,7 +10,6 @@ import json
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any
 
 import pytest
 import warm
-from corpus import sums
+from corpus import WORDS, failing_batch, sums
 from hopper import HOPPER
 from patience import LONG_S, eventually
 
@@ -28,10 +27,8 @@ from omnitts_cli.kernels.cpu import build
 
 pytest.importorskip("soundfile")
 
-CHILD = Path(__file__).parent.parent / "support" / "batch_child.py"
 CARD = ("-m", "random:1.7b-customvoice", "-d", "cuda", "-b", "16")
 CPU = ("-m", "random:toy", "-d", "cpu", "-b", "4", "-t", "1")
-WORDS = "one two three four five six seven eight nine ten rain sun wind snow".split()
 
 
 def write_rows(count: int) -> None:
@@ -45,7 +42,7 @@ def write_rows(count: int) -> None:
 
 def started(out: str, options: tuple[str, ...]) -> subprocess.Popen[bytes]:
     """`omnitts batch` in a process that notes every row that it makes in the file `made-OUT`."""
-    command = [sys.executable, str(CHILD), f"made-{out}", "{}", "batch", "rows.jsonl", "-O", out, "--exact"]
+    command = [*failing_batch(None, f"made-{out}"), "rows.jsonl", "-O", out, "--exact"]
     with Path(f"{out}.err").open("ab") as err:
         start = subprocess.Popen if options == CARD else warm.Process
         return start([*command, "--seed", "5", "-q", *options], stdout=err, stderr=err)

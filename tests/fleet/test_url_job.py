@@ -2,55 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import os
-import pickle
 import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
-from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import warm
 from batch_child import OBJECTS, Fault
-from object_store import lines_of, stored, sums, sums_of_folder
-from ray_workers import workers_here
+from corpus import KINDS, TOY, child, ended, lines_of, manifest, stored, sums, with_ray
+from ray_workers import end, two_workers, workers_here
 
 from omnitts_cli.errors import OutputError
-from omnitts_cli.fleet import cluster
 from omnitts_cli.fleet.bucket import Bucket
 from omnitts_cli.fleet.names import name_hash
 from omnitts_cli.fleet.segments import FOLDER, records_of
 from omnitts_cli.fleet.url_job import SentPlan, made_by_us
-from omnitts_cli.fleet.worker import RayWorker, Task
 
-soundfile = pytest.importorskip("soundfile")
-ROOT = Path(__file__).parent.parent.parent
-CHILD = ROOT / "tests" / "support" / "batch_child.py"
-TOY = ["-m", "random:toy", "--max-frames", "8", "--seed", "5", "-t", "1", "-d", "cpu", "--progress", "none"]
-WORDS = "one two three four five six seven eight nine ten rain sun wind snow".split()
-KINDS = ["files", "webdataset", "parquet"]
-
-
-def manifest(rows: int) -> None:
-    draw = random.Random(3)
-    texts = (f"{n} " + " ".join(draw.choices(WORDS, k=draw.randint(1, 9))) + "." for n in range(rows))
-    Path("rows.jsonl").write_text(
-        "".join(json.dumps({"id": f"r{n}", "text": text}) + "\n" for n, text in enumerate(texts))
-    )
-
-
-def child(out: str, plan: dict[str, Any] | None, *more: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(CHILD), "made", json.dumps(plan or {}), "batch", "rows.jsonl", "-O", out]
-    shards = ["--shard-size", "100KB"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return warm.run([*command, *TOY, *shards, *more], capture_output=True, text=True, timeout=240, env=environment)
+pytest.importorskip("soundfile")
+SHARDS = ("--shard-size", "100KB")
 
 
 def another_machine(home: Path) -> None:
@@ -62,25 +35,25 @@ def killed_and_resumed(home: Path, s3: str, to: str, seed: int) -> None:
     for _ in range(draw.randint(1, 3)):
         op, most = draw.choice([("object", 30), ("any", 700)])
         plan = {"at": draw.randint(1, most), "op": op, "how": draw.choice(["kill", "half"])}
-        done = child(out, plan, "--to", to)
+        done = child(out, plan, *SHARDS, "--to", to)
         assert done.returncode in (-signal.SIGKILL, 0), done.stderr
         if draw.random() < 0.5:
             another_machine(home)
-    done = child(out, None, "--to", to)
+    done = child(out, None, *SHARDS, "--to", to)
     assert done.returncode == 0, done.stderr
-    assert sums(out) == sums_of_folder("whole"), f"seed {seed}"
+    assert sums(out) == sums("whole"), f"seed {seed}"
     assert stored(out) == sorted(sums(out).values()), f"seed {seed}"
 
 
 def test_a_killed_run_goes_on(home: Path, omnitts: Any, s3: str) -> None:
     manifest(40)
     assert omnitts("batch", "rows.jsonl", "-O", "whole", *TOY).code == 0
-    died = child(f"{s3}/out", {"at": 2, "op": "put_files", "how": "half"})
+    died = child(f"{s3}/out", {"at": 2, "op": "put_files", "how": "half"}, *SHARDS)
     assert died.returncode == -signal.SIGKILL
     done = omnitts("batch", "rows.jsonl", "-O", f"{s3}/out", *TOY, "--json")
     assert done.code == 0, done.err
     assert 0 < done.json["spoken_now"] < 40  # what was committed is not made again
-    assert sums(f"{s3}/out") == sums_of_folder("whole") and stored(f"{s3}/out") == sorted(sums(f"{s3}/out").values())
+    assert sums(f"{s3}/out") == sums("whole") and stored(f"{s3}/out") == sorted(sums(f"{s3}/out").values())
 
 
 @pytest.mark.slow
@@ -99,7 +72,7 @@ def test_twenty_runs_killed_anywhere_go_on(home: Path, omnitts: Any, s3: str, to
 def test_a_failure_of_every_operation(omnitts: Any, monkeypatch: pytest.MonkeyPatch, s3: str, to: str) -> None:
     """The n-th operation on an object fails: the run ends with 8, and the next one has what is missing."""
     manifest(20)
-    more = [*TOY, "--to", to, "--shard-size", "100KB"]
+    more = [*TOY, "--to", to, *SHARDS]
     assert omnitts("batch", "rows.jsonl", "-O", "whole", *TOY).code == 0
     at = 1
     while True:
@@ -112,7 +85,7 @@ def test_a_failure_of_every_operation(omnitts: Any, monkeypatch: pytest.MonkeyPa
             break
         assert done.code in (0, 8), (at, done.err)  # 0: the lock could not be removed
         again = omnitts("batch", "rows.jsonl", "-O", out, *more)
-        assert again.code == 0 and sums(out) == sums_of_folder("whole"), (at, again.err)
+        assert again.code == 0 and sums(out) == sums("whole"), (at, again.err)
         assert stored(out) == sorted(sums(out).values()), at
         at += 1
     assert at > 10
@@ -131,16 +104,6 @@ def failing(real: Any) -> Any:
 # ---- workers
 
 
-def started(out: str, workers: int, *more: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "omnitts_cli", "batch", "rows.jsonl", "-O", out, "--ray", "local"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with Path("err").open("ab") as err:
-        return subprocess.Popen(
-            [*command, "--workers", str(workers), *TOY, "--shard-size", "100KB", *more],
-            stdout=err, stderr=err, env=environment,
-        )  # fmt: skip
-
-
 def published(out: str) -> int:
     bucket = Bucket(out)
     found = bucket.get_all([f"{FOLDER}/{name}" for name in bucket.sizes(FOLDER)])
@@ -153,10 +116,6 @@ def wait_for(out: str, count: int, process: subprocess.Popen[bytes]) -> None:
         time.sleep(0.05)
 
 
-def ended(process: subprocess.Popen[bytes]) -> None:
-    assert process.wait(timeout=280) == 0, Path("err").read_text()[-3000:]
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", range(3))
@@ -167,7 +126,7 @@ def test_a_cluster_that_is_killed_goes_on(home: Path, omnitts: Any, s3: str, to:
     manifest(300)
     draw, whom, out = random.Random(seed), ("worker", "driver", "both")[seed], f"{s3}/out"
     assert omnitts("batch", "rows.jsonl", "-O", "whole", *TOY).code == 0
-    process = started(out, draw.randint(1, 3), "--to", to)
+    process = with_ray(out, draw.randint(1, 3), *SHARDS, "--to", to)
     wait_for(out, draw.randint(1, 150), process)
     if whom != "driver" and (found := workers_here()):
         os.kill(found[0], signal.SIGKILL)
@@ -175,38 +134,13 @@ def test_a_cluster_that_is_killed_goes_on(home: Path, omnitts: Any, s3: str, to:
         process.kill()
         process.wait()
         another_machine(home)
-        process = started(out, draw.randint(1, 3), "--to", to)
+        process = with_ray(out, draw.randint(1, 3), *SHARDS, "--to", to)
     ended(process)
-    assert sums(out) == sums_of_folder("whole") and stored(out) == sorted(sums(out).values())
+    assert sums(out) == sums("whole") and stored(out) == sorted(sums(out).values())
     done = omnitts("batch", "rows.jsonl", "-O", out, *TOY, "--to", to, "--json")  # without workers
     assert done.code == 0 and done.json["spoken_now"] == 0, done.err
     if to == "webdataset":
         assert {row["output"][:6] for row in lines_of(out).values()} == {"shard-"}
-
-
-class Died(Exception):
-    """What Ray raises for the calls of a worker that has died."""
-
-
-class FakeActor:
-    """A real worker in this process. It is lost when it is called for the second lease, unless it is the last one."""
-
-    def __init__(self, task: Task, number: int) -> None:
-        self.task, self.number, self.lives, self.workers = task, number, 1, list[RayWorker]()
-
-    def __getattr__(self, name: str) -> Any:
-        return SimpleNamespace(remote=lambda *given: partial(self.answer, name, *given))
-
-    def answer(self, name: str, *given: Any) -> Any:
-        if name == "ready":
-            sent = pickle.loads(pickle.dumps(self.task))
-            self.workers.append(RayWorker(sent, self.number))
-        if name == "speak" and self.lives == 0:
-            self.lives = -1
-            raise Died
-        answer = getattr(self.workers[-1], name)(*given)
-        self.lives -= name == "speak" and self.lives > 0
-        return answer
 
 
 @pytest.mark.parametrize("to", [pytest.param("files", marks=pytest.mark.slow), "webdataset"])
@@ -215,30 +149,14 @@ def test_what_a_lost_worker_had_not_uploaded_is_spoken_again(
 ) -> None:
     manifest(70)
     assert omnitts("batch", "rows.jsonl", "-O", "whole", *TOY).code == 0
-    actors: list[FakeActor] = []
-
-    class FakeCluster:
-        ray = SimpleNamespace(
-            exceptions=SimpleNamespace(RayError=Died, RayTaskError=ZeroDivisionError),
-            wait=lambda calls, **how: (calls[:1], calls[1:]),
-            get=lambda call: call(),
-        )
-
-        def __init__(self, job: Any, task: Task, rows: int) -> None:
-            actors.extend(FakeActor(task, number) for number in range(2))
-            self.workers = {f"worker {actor.number}": actor for actor in actors}
-
-        def close(self) -> None: ...
-
-    monkeypatch.setattr(cluster, "Cluster", FakeCluster)
+    actors = two_workers(monkeypatch, lambda actor, rows: actor.leases == 2)
     done = omnitts("batch", "rows.jsonl", "-O", f"{s3}/out", *TOY, "--to", to, "--ray", "local", "--json")
     assert done.code == 0, done.err
     assert [len(actor.workers) for actor in actors] == [2, 2]
-    assert sums(f"{s3}/out") == sums_of_folder("whole") and stored(f"{s3}/out") == sorted(sums(f"{s3}/out").values())
+    assert sums(f"{s3}/out") == sums("whole") and stored(f"{s3}/out") == sorted(sums(f"{s3}/out").values())
     segments = Bucket(f"{s3}/out").sizes(FOLDER)
     assert all(name.startswith("000001-w") for name in segments) and len(segments) > 1
-    for worker in (worker for actor in actors for worker in actor.workers):
-        worker.end()
+    end(actors)
 
 
 def test_a_machine_without_a_clip_says_so(memory: str, tmp_path: Path) -> None:
