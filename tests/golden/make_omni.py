@@ -11,7 +11,6 @@ which nobody listens to.
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 import tempfile
@@ -19,9 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from official_omni import OMNI, Run, arguments, load, save, stop_row
 from omni_recipe import FRAME, RECIPE, build, own_codes
-from recipe import dump_json
-from safetensors.torch import save_file
 from torch import Tensor
 
 GROUPS, CODES, MOST = 16, 64, 26
@@ -32,73 +30,24 @@ CASES: dict[str, dict[str, Any]] = {
     "say_short": {"text": "hello", "speaker": "Aiden", "user_turn": ""},
     "say_after_words": {"text": "你好，世界。", "speaker": "chelsie", "user_turn": "please read this"},
 }
-OMNI = Path(__file__).parent / "omni" / "recipe"
 
 
-class Run:
-    """One greedy run of the official library, with what went into and came out of each stage."""
-
-    def __init__(self, model: Any, tokenizer: Any, ids: dict[str, int], case: dict[str, Any]) -> None:
-        talker, wave, predictor = model.talker.generate, model.code2wav.chunked_decode, model.talker.code_predictor
-        residual, self.first_rest = predictor.generate, None
-
-        def recorded(*args: Any, **more: Any) -> Any:
-            self.inputs, self.made = more, talker(*args, output_logits=True, **more)
-            return self.made
-
-        def sounded(codes: Tensor, **more: Any) -> Tensor:
-            self.codes, self.sound = codes, wave(codes, **more)
-            return self.sound
-
-        def rest(*args: Any, **more: Any) -> Any:
-            if self.first_rest is not None:
-                return residual(*args, **more)
-            out = residual(*args, output_logits=True, **more)
-            self.first_rest = torch.stack(out.logits, 1)
-            return out
-
-        model.talker.generate, model.code2wav.chunked_decode, predictor.generate = recorded, sounded, rest
-        start, stop, line = ids["<|im_start|>"], ids["<|im_end|>"], tokenizer("\n")
-        prompt = [start, *tokenizer("user\n" + case["user_turn"]), stop, *line]
-        prompt += [start, *tokenizer("assistant\n"), *tokenizer(case["text"])]
-        model.generate(
-            input_ids=torch.tensor([prompt]),
-            attention_mask=torch.ones(1, len(prompt), dtype=torch.int64),
-            speaker=case["speaker"],
-            return_audio=True,
-            thinker_max_new_tokens=1,
-            thinker_eos_token_id=None,
-            thinker_do_sample=False,
-            talker_do_sample=False,
-            talker_max_new_tokens=MOST,
-        )
-        for module, name in ((model.talker, "generate"), (model.code2wav, "chunked_decode"), (predictor, "generate")):
-            module.__dict__.pop(name)
-
-    def states(self) -> Tensor:
-        return torch.stack([hidden[0][-1][0, -1] for hidden in self.made.hidden_states])  # [steps, H]
-
-    def tensors(self) -> dict[str, Tensor]:
-        return {
-            "rows": self.inputs["inputs_embeds"][0],
-            "feed": self.inputs["trailing_text_hidden"][0],
-            "pad": self.inputs["tts_pad_embed"][0, 0],
-            "states": self.states(),
-            "logits": torch.stack(self.made.logits, 1)[0],
-            "first_rest": self.first_rest[0],
-            "frames": self.codes[0].T.short(),
-            "sound": self.sound.flatten(),
-        }
+def asked(tokenizer: Any, ids: dict[str, int], case: dict[str, Any]) -> dict[str, Tensor]:
+    """The prompt of a case, up to the words that are to be spoken."""
+    start, stop, line = ids["<|im_start|>"], ids["<|im_end|>"], tokenizer("\n")
+    prompt = [start, *tokenizer("user\n" + case["user_turn"]), stop, *line]
+    prompt += [start, *tokenizer("assistant\n"), *tokenizer(case["text"])]
+    return {"input_ids": torch.tensor([prompt]), "attention_mask": torch.ones(1, len(prompt), dtype=torch.int64)}
 
 
-def end_row(run: Run) -> list[float]:
-    """A row of the head that wins at one step and not before, so that the speech ends by itself."""
-    states, logits = run.states(), torch.stack(run.made.logits, 1)[0, :, :CODES]
-    for at in FRAMES_BEFORE_THE_END:
-        row = states[at] / states[at].square().sum() * (logits[at].max() + 1)
-        if all(states[i] @ row < logits[i].max() - 0.25 for i in range(at)):
-            return row.tolist()
-    return []
+def tensors_of(run: Run) -> dict[str, Tensor]:
+    return {
+        **run.tensors(),
+        "pad": run.inputs["tts_pad_embed"][0, 0],
+        "states": run.states(),
+        "logits": run.logits(),
+        "first_rest": run.first_rest[0],
+    }
 
 
 def keep(name: str, tensors: dict[str, Tensor]) -> dict[str, list[int]]:
@@ -114,26 +63,11 @@ def keep(name: str, tensors: dict[str, Tensor]) -> dict[str, list[int]]:
     return kept
 
 
-def save(folder: Path, name: str, tensors: dict[str, Tensor], meta: dict[str, Any], trim: bool) -> None:
-    meta["kept"] = keep(name, tensors) if trim else {}
-    folder.mkdir(parents=True, exist_ok=True)
-    save_file(
-        {key: value.detach().clone().contiguous() for key, value in tensors.items()}, folder / f"{name}.safetensors"
-    )
-    dump_json(folder / f"{name}.json", meta)
-
-
 @torch.no_grad()
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument("--trim", action="store_true", help="keep recipe and windows only")
-    args = parser.parse_args()
-    from transformers import Qwen2TokenizerFast, Qwen3OmniMoeForConditionalGeneration
+    args = arguments(__doc__)
+    from transformers import Qwen2TokenizerFast
 
-    torch.manual_seed(args.seed)
-    torch.set_num_threads(1)
     recipe = args.out / "recipe"
     if recipe.resolve() != OMNI:
         shutil.copytree(OMNI, recipe, dirs_exist_ok=True)
@@ -143,25 +77,27 @@ def main() -> None:
     def encode(text: str) -> list[int]:
         return tokenizer.encode(text, add_special_tokens=False)
 
-    def load(folder: Path) -> Any:
-        return Qwen3OmniMoeForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).eval()
+    def run_of(model: Any, case: dict[str, Any]) -> Run:
+        return Run(model, asked(encode, ids, case), case["speaker"], 1, MOST, None)
+
+    def kept(name: str, tensors: dict[str, Tensor], meta: dict[str, Any]) -> None:
+        save(args.out / "cases", name, tensors, {**meta, "kept": keep(name, tensors) if args.trim else {}})
 
     with tempfile.TemporaryDirectory() as scratch:
         (recipe / RECIPE).write_text(json.dumps({"seed": args.seed, "end_row": []}) + "\n")
-        first = build(recipe, Path(scratch) / "first")
-        row = end_row(Run(load(first), encode, ids, CASES["say"]))
+        first = run_of(load(build(recipe, Path(scratch) / "first")), CASES["say"])
+        row = stop_row(first.states(), first.logits()[:, :CODES], FRAMES_BEFORE_THE_END)
         (recipe / RECIPE).write_text(json.dumps({"seed": args.seed, "end_row": row}) + "\n")
         model = load(build(recipe, Path(scratch) / "second"))
         for name, case in CASES.items():
-            run = Run(model, encode, ids, case)
-            meta = {**case, "frames": run.codes.shape[-1], "samples": run.sound.shape[-1]}
-            save(args.out / "cases", name, run.tensors(), meta, args.trim)
+            run = run_of(model, case)
+            kept(name, tensors_of(run), {**case, "frames": run.codes.shape[-1], "samples": run.sound.shape[-1]})
         codes = own_codes(args.seed, GROUPS, CODES)
         sound = model.code2wav(codes.T[None]).flatten()
-        save(args.out / "cases", "codec", {"sound": sound}, {"samples": len(sound)}, args.trim)
+        kept("codec", {"sound": sound}, {"samples": len(sound)})
         x = torch.randn(9, 48, generator=torch.Generator().manual_seed(args.seed + 2))
         made = model.talker.model.layers[1].mlp(x[None])[0]
-        save(args.out / "cases", "experts", {"rows": x, "made": made}, {}, False)
+        save(args.out / "cases", "experts", {"rows": x, "made": made}, {"kept": {}})
 
 
 if __name__ == "__main__":

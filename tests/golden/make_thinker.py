@@ -9,7 +9,6 @@ Writes, under --out, `recipe/` (see thinker_recipe.py) and `cases/<case>.{json,s
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 import tempfile
@@ -19,13 +18,12 @@ from typing import Any
 import numpy as np
 import thinker_recipe
 import torch
+from official_omni import OMNI, Run, arguments, load, save, stop_row
 from omni_recipe import FRAME, HEAD, RECIPE
 from recipe import dump_json
-from safetensors.torch import save_file
 from thinker_recipe import THINKER_HEAD, clip
 from torch import Tensor
 
-OMNI = Path(__file__).parent / "omni" / "recipe"
 FRAMES = 22
 EXTRACTOR = {
     "dither": 0.0,
@@ -60,55 +58,6 @@ CASES: dict[str, tuple[list[tuple[str, list[str]]], str, int]] = {
 """Turns (a part is text, or a clip after @), the speaker, and the most tokens of the answer."""
 
 
-class Run:
-    """One greedy run of the official library, with what each stage received and returned."""
-
-    def __init__(self, model: Any, inputs: dict[str, Tensor], speaker: str, most: int, **more: Any) -> None:
-        thinker, talker, wave = model.thinker.generate, model.talker.generate, model.code2wav.chunked_decode
-
-        def thought(*args: Any, **given: Any) -> Any:
-            self.thought = thinker(*args, output_logits=True, **given)
-            return self.thought
-
-        def recorded(*args: Any, **given: Any) -> Any:
-            self.inputs, self.made = given, talker(*args, output_logits=True, **given)
-            return self.made
-
-        def sounded(codes: Tensor, **given: Any) -> Tensor:
-            self.codes, self.sound = codes, wave(codes, **given)
-            return self.sound
-
-        model.thinker.generate, model.talker.generate, model.code2wav.chunked_decode = thought, recorded, sounded
-        model.generate(
-            **inputs,
-            speaker=speaker,
-            return_audio=True,
-            thinker_max_new_tokens=most,
-            thinker_do_sample=False,
-            talker_do_sample=False,
-            talker_max_new_tokens=FRAMES,
-            **more,
-        )
-        for module, name in (
-            (model.thinker, "generate"),
-            (model.talker, "generate"),
-            (model.code2wav, "chunked_decode"),
-        ):
-            module.__dict__.pop(name)
-        self.prompt = inputs["input_ids"].shape[1]
-
-    def answer(self) -> list[int]:
-        return self.thought.sequences[0, self.prompt :].tolist()
-
-    def tensors(self) -> dict[str, Tensor]:
-        return {
-            "rows": self.inputs["inputs_embeds"][0],
-            "feed": self.inputs["trailing_text_hidden"][0],
-            "frames": self.codes[0].T.short(),
-            "sound": self.sound.flatten(),
-        }
-
-
 def whole_pass(model: Any, inputs: dict[str, Tensor], ids: Tensor) -> dict[str, Tensor]:
     """One pass over question and answer: every layer's input, the chosen experts, and the logits."""
     layers, seen, hooks = model.thinker.model.language_model.layers, {}, []
@@ -132,15 +81,6 @@ def whole_pass(model: Any, inputs: dict[str, Tensor], ids: Tensor) -> dict[str, 
         "experts": torch.stack([seen[f"e{i}"] for i in range(count)]).to(torch.uint8),  # [L, P, K]
         "scores": out.logits[0],
     }
-
-
-def stop_row(states: Tensor, logits: Tensor, steps: tuple[int, ...]) -> list[float]:
-    """A row of a head that wins at one step and not before."""
-    for at in steps:
-        row = states[at] / states[at].square().sum() * (logits[at].max() + 1)
-        if all(states[i] @ row < logits[i].max() - 0.25 for i in range(at)):
-            return row.tolist()
-    return []
 
 
 class Prepared:
@@ -184,7 +124,7 @@ class Prepared:
 def case_of(model: Any, prepare: Prepared, name: str, stop: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
     turns, speaker, most = CASES[name]
     inputs = prepare(turns)
-    run = Run(model, inputs, speaker, most, thinker_eos_token_id=stop)
+    run = Run(model, inputs, speaker, most, FRAMES, stop)
     tensors, answer = run.tensors(), run.answer()
     tensors |= whole_pass(model, inputs, run.thought.sequences)
     meta = {
@@ -221,15 +161,7 @@ def trimmed(name: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument("--trim", action="store_true", help="keep recipe and windows only")
-    args = parser.parse_args()
-    from transformers import Qwen3OmniMoeForConditionalGeneration
-
-    torch.manual_seed(args.seed)
-    torch.set_num_threads(1)
+    args = arguments(__doc__)
     recipe = args.out / "recipe"
     shutil.rmtree(recipe, ignore_errors=True)
     shutil.copytree(OMNI, recipe, ignore=shutil.ignore_patterns(RECIPE))
@@ -239,28 +171,24 @@ def main() -> None:
     words, rows = min(map(int, added)), {THINKER_HEAD: [], HEAD: []}
     prepare = Prepared(recipe)
 
-    def load(folder: Path) -> Any:
+    def built(folder: Path) -> Any:
         (recipe / RECIPE).write_text(json.dumps({"seed": args.seed, "words": words, "rows": rows}) + "\n")
-        folder = thinker_recipe.build(recipe, folder)
-        return Qwen3OmniMoeForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).eval()
+        return load(thinker_recipe.build(recipe, folder))
 
     with tempfile.TemporaryDirectory() as scratch:
         base, stop = prepare(CASES["text"][0]), config["im_end_token_id"]
-        run = Run(load(Path(scratch) / "1"), base, "ethan", 16, thinker_eos_token_id=None)
+        run = Run(built(Path(scratch) / "1"), base, "ethan", 16, FRAMES, None)
         states = torch.cat([hidden[-1][:, -1] for hidden in run.thought.hidden_states])
         rows[THINKER_HEAD] = stop_row(states, torch.cat(run.thought.logits), (9, 8, 10, 7, 11, 6))
-        run = Run(load(Path(scratch) / "2"), base, "ethan", 14, thinker_eos_token_id=stop)
-        states = torch.stack([hidden[0][-1][0, -1] for hidden in run.made.hidden_states])
-        rows[HEAD] = stop_row(states, torch.stack([x[0, :64] for x in run.made.logits]), (15, 14, 16, 13, 17, 12))
-        model = load(Path(scratch) / "3")
+        run = Run(built(Path(scratch) / "2"), base, "ethan", 14, FRAMES, stop)
+        rows[HEAD] = stop_row(run.states(), run.logits()[:, :64], (15, 14, 16, 13, 17, 12))
+        model = built(Path(scratch) / "3")
         cases = args.out / "cases"
         shutil.rmtree(cases, ignore_errors=True)
-        cases.mkdir()
         for name in CASES:
             tensors, meta = case_of(model, prepare, name, stop)
             tensors = trimmed(name, tensors) if args.trim else tensors
-            save_file({k: v.detach().clone().contiguous() for k, v in tensors.items()}, cases / f"{name}.safetensors")
-            dump_json(cases / f"{name}.json", meta)
+            save(cases, name, tensors, meta)
 
 
 if __name__ == "__main__":
