@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from serving import Answer, start
+from serving import start
+from wire import Answer
 
 from omnitts_cli.errors import InputError, UsageError
 from omnitts_cli.server.guard import Guard, digest, is_loopback, read_keys

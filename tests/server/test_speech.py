@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 from patience import LONG_S, eventually
-from serving import Answer, Running, samples_of_say, start
+from serving import Running, samples_of_say, start
+from wire import Answer
 
 from omnitts_cli.server.encode import Encoded, form_of
 from omnitts_cli.speech import speaking

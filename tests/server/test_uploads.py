@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from serving import Answer, Running
+from serving import Running
+from wire import Answer
 
 from omnitts_cli.speech import voice_files
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,12 +15,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from patience import LONG_S
+from serving import start
 
 from omnitts_cli.server import body, protocol, run
-from omnitts_cli.server.guard import Guard, digest
-from omnitts_cli.server.models import planned
-from omnitts_cli.settings.commands import Serving
-from omnitts_cli.speech import tts, voice_files
+from omnitts_cli.server.guard import digest
+from omnitts_cli.speech import voice_files
 
 MODEL = "random:toy"
 FOLDERS: list[Path] = []
@@ -134,44 +131,18 @@ def serving(
     FOLDERS.append(voices)
     voices.mkdir(exist_ok=True)
     voice_files.use_folder(str(voices))
-    given = Serving(model=(model,), port=0, socket="off", voices_dir=str(voices), **options)
-    guard = Guard.of(
-        given.host, {digest(key): name for name, key in (keys or {}).items()}, insecure=given.insecure,
-        allowed=given.allowed_host, origins=given.cors_origin, page=given.web,
-    )  # fmt: skip
-    sockets, lines, ready = run.opened(given), list[str](), threading.Event()
-    url = run.listen.url_of(sockets[0], given.host)
-
-    def load(one: Any) -> tts.TTS:
-        return tts.load(one.source, variant=one.variant, slots=slots, device="cpu", threads=1, patient=True)
-
-    server = run.HttpServer(given, guard, planned(given.model), load, sockets, ready=ready.set, log=lines.append)
-    loop = asyncio.new_event_loop() if (factory := run.loop_factory()) is None else factory()
-    task = loop.create_task(server.serve())
-
-    def turn() -> None:
-        try:
-            loop.run_until_complete(task)
-        except asyncio.CancelledError:
-            pass
-        finally:
-            ready.set()
-            loop.close()
-
-    with changed(limits or {}):
-        thread = threading.Thread(target=turn, name="omnitts serve", daemon=True)
-        thread.start()
-        assert ready.wait(LONG_S) and not task.done(), "the server did not start"
-        try:
-            yield Inside(url, voices, lambda: "\n".join(lines) + "\n", os.getpid(), server)
-        finally:
-            loop.call_soon_threadsafe(task.cancel)
-            thread.join(LONG_S)
-            FOLDERS.pop()
-            if not FOLDERS:
-                voice_files._chosen.clear()
-            assert not thread.is_alive(), "the server did not stop"
-            run.closed(sockets)
+    names = {digest(key): name for name, key in (keys or {}).items()}
+    engine = {"slots": slots, "patient": True}
+    try:
+        with (
+            changed(limits or {}),
+            start((model,), keys=names, engine=engine, voices_dir=str(voices), **options) as running,
+        ):
+            yield Inside(running.url, voices, lambda: "\n".join(running.lines) + "\n", os.getpid(), running.server)
+    finally:
+        FOLDERS.pop()
+        if not FOLDERS:
+            voice_files._chosen.clear()
 
 
 @contextmanager
@@ -180,20 +151,8 @@ def command(folder: Path, *options: str, keys: Mapping[str, str] | None = None) 
     folder.mkdir(exist_ok=True)
     log, voices = folder / "stderr.log", folder / "voices"
     voices.mkdir(exist_ok=True)
-    typed = [
-        sys.executable,
-        "-m",
-        "omnitts_cli",
-        "serve",
-        "-m",
-        MODEL,
-        "--port",
-        "0",
-        "-d",
-        "cpu",
-        "--voices-dir",
-        str(voices),
-    ]
+    typed = [sys.executable, "-m", "omnitts_cli", "serve", "-m", MODEL, "--port", "0", "-d", "cpu"]
+    typed += ["--voices-dir", str(voices)]
     if keys:
         (folder / "keys.log").write_text("".join(f"{name}:{key}\n" for name, key in keys.items()))
         typed += ["--api-key-file", str(folder / "keys.log")]

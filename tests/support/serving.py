@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import http.client
-import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from typing import Any
 from unittest import mock
 
 from patience import LONG_S
+from wire import Answer, ask
 
 from omnitts_cli.audio.pcm import to_int16
 from omnitts_cli.server import listen, run
@@ -24,30 +24,6 @@ from omnitts_cli.settings.commands import Serving
 from omnitts_cli.speech import tts
 
 SPEECH = "/v1/audio/speech"
-
-
-@dataclass
-class Answer:
-    """A response that was read to its end."""
-
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-    @property
-    def json(self) -> Any:
-        """The body as JSON."""
-        return json.loads(self.body)
-
-    @property
-    def events(self) -> list[Any]:
-        """The data of server-sent events; each has the name of its type."""
-        found = []
-        for block in self.body.decode().split("\n\n")[:-1]:
-            name, data = block.split("\n")
-            found.append(json.loads(data.removeprefix("data: ")))
-            assert name == f"event: {found[-1]['type']}"
-        return found
 
 
 @dataclass
@@ -84,18 +60,7 @@ class Running:
 
     def request(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Answer:
         """One request on a connection of its own."""
-        given = dict(headers or {})
-        if isinstance(body, dict):
-            body = json.dumps(body)
-            given.setdefault("Content-Type", "application/json")
-        connection = self.connect()
-        try:
-            connection.request(method, path, body, given)
-            response = connection.getresponse()
-            found = {name.lower(): value for name, value in response.getheaders()}
-            return Answer(response.status, found, response.read())
-        finally:
-            connection.close()
+        return ask(self.url, path, body, method=method, headers=headers)
 
     def speech(self, text: str = "Hello there.", **fields: Any) -> Answer:
         """POST /v1/audio/speech, as raw samples unless `fields` say otherwise."""
@@ -145,7 +110,9 @@ def start(
     server = run.HttpServer(
         serving, guard, planned(serving.model), load, sockets, ready.set, lines.append, uploads, wyoming=door
     )
-    running = Running(server, port, asyncio.new_event_loop(), lines, wyoming=door.getsockname()[1])
+    running = Running(
+        server, port, (run.loop_factory() or asyncio.new_event_loop)(), lines, wyoming=door.getsockname()[1]
+    )
 
     def target() -> None:
         asyncio.set_event_loop(running.loop)

@@ -27,6 +27,16 @@ class Answer:
         return json.loads(self.body)
 
     @property
+    def events(self) -> list[Any]:
+        """The data of server-sent events; each has the name of its type."""
+        found = []
+        for block in self.body.decode().split("\n\n")[:-1]:
+            name, data = block.split("\n")
+            found.append(json.loads(data.removeprefix("data: ")))
+            assert name == f"event: {found[-1]['type']}"
+        return found
+
+    @property
     def error(self) -> dict[str, Any]:
         """The error object; every error has these four fields."""
         assert self.headers["content-type"] == "application/json", self.body[:200]
@@ -39,7 +49,7 @@ class Answer:
 def ask(
     url: str,
     path: str,
-    body: bytes | Iterable[bytes] | Mapping[str, Any] | None = None,
+    body: str | bytes | Iterable[bytes] | Mapping[str, Any] | None = None,
     *,
     method: str | None = None,
     headers: Mapping[str, str] | None = None,
@@ -49,6 +59,10 @@ def ask(
     if isinstance(body, Mapping):
         body = json.dumps(body).encode()
         given = {"Content-Type": "application/json", **given}
+    if isinstance(body, str):
+        body = body.encode()
+    elif body is None and method == "POST":
+        body = b""
     where = urlsplit(url)
     link = http.client.HTTPConnection(where.hostname or "", where.port, timeout=WAIT_S)
     try:
