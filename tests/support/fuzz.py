@@ -20,6 +20,7 @@ import tempfile
 import threading
 import time
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -27,54 +28,48 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
+from safetensors.numpy import save
 
+from omnitts_cli.audio.read import read_clip
+from omnitts_cli.bench import report, workload
+from omnitts_cli.books.cache import UnitCache
+from omnitts_cli.books.cast import read_cast
+from omnitts_cli.books.reader import read_book
+from omnitts_cli.cli.codec import read_codes
 from omnitts_cli.errors import OmniError
+from omnitts_cli.families.known import family_of
+from omnitts_cli.fleet.content import Keys
+from omnitts_cli.fleet.job import words_in
+from omnitts_cli.fleet.journal import Entry, Lookup, RowJournal
+from omnitts_cli.fleet.manifest import open_manifest
+from omnitts_cli.fleet.plan import Naming, beside, plan_of
+from omnitts_cli.fleet.rows import RowRules
+from omnitts_cli.fleet.segments import records_of
+from omnitts_cli.request import Request
+from omnitts_cli.server.guard import read_keys
+from omnitts_cli.settings import file, presets
+from omnitts_cli.settings.table import Speech, TextIn
+from omnitts_cli.speech import servers, voice_files
+from omnitts_cli.speech.chat_file import ChatFile
+from omnitts_cli.speech.remote import RemoteEngine
+from omnitts_cli.text.inputs import TextOptions, pieces_of_document
+from omnitts_cli.text.lexicon import load_lexicon
+from omnitts_cli.text.spell_out import plain_letters
+from omnitts_cli.voices import Cloned, Named
+from omnitts_cli.weights.checkpoint import Checkpoint
 from omnitts_cli.weights.find import TINY
+from omnitts_cli.weights.folder import check_folder
+from omnitts_cli.weights.sums import known_sums
 
 SLOW_S, HANGS_S = 10.0, 60.0
 MOST_MIB = 600  # that one case may add to the peak of the process
 WORDS = [
-    b"",
-    b"\0",
-    b"\xff",
-    b"\xef\xbb\xbf",
-    b"\r\n",
-    b"\n\n",
-    b'"',
-    b"\\",
-    b"{",
-    b"}",
-    b"[" * 3000,
-    b"{" * 3000,
-    b"9" * 5000,
-    b"-1",
-    b"0",
-    b"1e999",
-    b"NaN",
-    b"null",
-    b"true",
-    b"1" * 30,
-    b"../" * 5,
-    b"/dev/zero",
-    b"\xed\xa0\x80",
-    b"<",
-    b"&#x110000;",
-    b"<a " * 500,
-    b"![" * 500,
-    b"|-" * 500,
-    b"*" * 2000,
-    b"(555) " * 60,
-    b"1 " * 300,
-    "√1 ".encode() * 200,
-    b"a." * 2000,
-    b"\xf0\x9f\x98\x80" * 50,
-    b"\x1b[2J",
-    "\u202e".encode(),
-    "ﷺ".encode() * 200,
-    b"Content-Length: 99\r\n",
-    b"%00",
-    b"=" * 900,
-]
+    b"", b"\0", b"\xff", b"\xef\xbb\xbf", b"\r\n", b"\n\n", b'"', b"\\", b"{", b"}", b"<", b"%00", b"-1", b"0",
+    b"1e999", b"NaN", b"null", b"true", b"[" * 3000, b"{" * 3000, b"9" * 5000, b"1" * 30, b"=" * 900, b"../" * 5,
+    b"/dev/zero", b"&#x110000;", b"<a " * 500, b"![" * 500, b"|-" * 500, b"*" * 2000, b"(555) " * 60, b"1 " * 300,
+    b"a." * 2000, "√1 ".encode() * 200, b"\xed\xa0\x80", b"\xf0\x9f\x98\x80" * 50, b"\x1b[2J",
+    "\u202e".encode(), "ﷺ".encode() * 200, b"Content-Length: 99\r\n",
+]  # fmt: skip
 
 
 def damaged(data: bytes, draw: random.Random, others: list[bytes]) -> bytes:
@@ -104,34 +99,25 @@ def damaged(data: bytes, draw: random.Random, others: list[bytes]) -> bytes:
 # ---- readers: what they get, and what reads it
 
 
-def settings(data: bytes, folder: Path) -> None:
-    from omnitts_cli.settings import file, layers, presets
-
-    path = folder / "omnitts.toml"
-    path.write_bytes(data)
-    for read in (lambda: file.read(path).check_values(), lambda: file.read(path).presets(), lambda: presets.read(path)):
-        with suppress(OmniError):
-            read()
-    with suppress(OmniError):
-        layers.settings_file.refuse_places(file.read(path), path)
+Read = Callable[[bytes, Path], object]
 
 
-def voice(data: bytes, folder: Path) -> None:
-    from omnitts_cli.speech import voice_files
+def as_file(name: str, *reads: Callable[[Path], object]) -> Read:
+    """Reads a file of that name, in each of these ways."""
 
-    path = folder / "x.voice"
-    path.write_bytes(data)
-    for read in (voice_files.read, voice_files.about):
-        with suppress(OmniError):
-            read(path)
-
-
-def model_file(name: str) -> Callable[[bytes, Path], None]:
     def read(data: bytes, folder: Path) -> None:
-        from omnitts_cli.families.known import family_of
-        from omnitts_cli.weights.checkpoint import Checkpoint
-        from omnitts_cli.weights.folder import check_folder
+        path = folder / name
+        path.write_bytes(data)
+        for one in reads[:-1]:
+            with suppress(OmniError):
+                one(path)
+        reads[-1](path)
 
+    return read
+
+
+def model_file(name: str) -> Read:
+    def read(data: bytes, folder: Path) -> None:
         model = folder / "model"
         if not model.exists():
             shutil.copytree(TINY, model, copy_function=os.symlink)
@@ -149,11 +135,8 @@ def model_file(name: str) -> Callable[[bytes, Path], None]:
     return read
 
 
-def document(form: Any) -> Callable[[bytes, Path], None]:
+def document(form: Any) -> Read:
     def read(data: bytes, folder: Path) -> None:
-        from omnitts_cli.text.inputs import TextOptions, pieces_of_document
-        from omnitts_cli.text.spell_out import plain_letters
-
         for number, piece in enumerate(pieces_of_document(io.BytesIO(data), form, TextOptions(), "x")):
             if number < 20 and piece.speech:
                 with suppress(OmniError):
@@ -162,71 +145,14 @@ def document(form: Any) -> Callable[[bytes, Path], None]:
     return read
 
 
-def book(name: str) -> Callable[[bytes, Path], None]:
-    def read(data: bytes, folder: Path) -> None:
-        from omnitts_cli.books.reader import read_book
-
-        read_book([(name, data)], "auto", None, None, lines=True)
-
-    return read
+def book(name: str) -> Read:
+    return lambda data, folder: read_book([(name, data)], "auto", None, None, lines=True)
 
 
-def lexicon(data: bytes, folder: Path) -> None:
-    from omnitts_cli.text.lexicon import load_lexicon
-
-    (folder / "x.tsv").write_bytes(data)
-    load_lexicon([folder / "x.tsv"]).apply("words of a text")
-
-
-def cast(data: bytes, folder: Path) -> None:
-    from omnitts_cli.books.cast import read_cast
-
-    (folder / "cast.json").write_bytes(data)
-    read_cast(str(folder / "cast.json"))
-
-
-def clip(data: bytes, folder: Path) -> None:
-    from omnitts_cli.audio.read import read_clip
-
-    read_clip(data)
-
-
-def codes(data: bytes, folder: Path) -> None:
-    from omnitts_cli.cli.codec import read_codes
-
-    (folder / "x.safetensors").write_bytes(data)
-    read_codes(str(folder / "x.safetensors"))
-
-
-def benchmark(data: bytes, folder: Path) -> None:
-    from omnitts_cli.bench import report, workload
-
-    (folder / "old.json").write_bytes(data)
-    for read in (report.read, lambda path: workload.read_texts(path, None)):
-        with suppress(OmniError):
-            read(folder / "old.json")
-
-
-def keys(data: bytes, folder: Path) -> None:
-    from omnitts_cli.server.guard import read_keys
-
-    (folder / "keys").write_bytes(data)
-    read_keys(str(folder / "keys"), None)
-
-
-def sums(data: bytes, folder: Path) -> None:
-    from omnitts_cli.weights.sums import known_sums
-
-    (folder / "sums.json").write_bytes(data)
-    known_sums(folder / "sums.json")
-
-
-def unit(suffix: str) -> Callable[[bytes, Path], None]:
+def unit(suffix: str) -> Read:
     """A finished part of a book, of which one file is damaged; the sound keeps its size, as on a bad disk."""
 
     def read(data: bytes, folder: Path) -> None:
-        from omnitts_cli.books.cache import UnitCache
-
         with closing(UnitCache(folder / "units")) as cache:
             for name, content in unit_files().items():
                 path = folder / "units" / "00" / name
@@ -254,38 +180,12 @@ def unit_files() -> dict[str, bytes]:
 
 def segment(data: bytes, folder: Path) -> None:
     """A part of a journal in a bucket. Its checksum is right, so what is in it was made, not damaged."""
-    import zlib
-
-    from omnitts_cli.fleet.segments import records_of
-
     records_of(data)
     records_of(zlib.compress(data, 1))
 
 
-def chat(data: bytes, folder: Path) -> None:
-    from omnitts_cli.speech.chat_file import ChatFile
-
-    (folder / "talk.jsonl").write_bytes(data)
-    ChatFile.open(folder / "talk.jsonl")
-
-
-def manifest(suffix: str) -> Callable[[bytes, Path], None]:
-    def read(data: bytes, folder: Path) -> None:
-        name = folder / f"m.{suffix}"
-        name.write_bytes(data)
-        list(planned(name, folder).bad_rows())
-
-    return read
-
-
-def planned(name: Path, folder: Path) -> Any:
-    from omnitts_cli.fleet.content import Keys
-    from omnitts_cli.fleet.manifest import open_manifest
-    from omnitts_cli.fleet.plan import Naming, plan_of
-    from omnitts_cli.fleet.rows import RowRules
-    from omnitts_cli.settings.table import Speech, TextIn
-
-    work = folder / "work"
+def planned(name: Path) -> Any:
+    work = name.parent / "work"
     work.mkdir(exist_ok=True)
     found = open_manifest(str(name), None, work, None, True)
     rules = RowRules(base=found.base, typed=found.typed, by_line=found.by_line, name=str(name))
@@ -293,32 +193,25 @@ def planned(name: Path, folder: Path) -> Any:
         return plan_of(found, rules, Keys(TextIn(), Speech(), {"format": "flac"}, 1), Naming(".flac"), work)
 
 
-def plan(what: str) -> Callable[[bytes, Path], None]:
-    def read(data: bytes, folder: Path) -> None:
-        from omnitts_cli.fleet.plan import beside
+def manifest(suffix: str) -> Read:
+    return as_file(f"m.{suffix}", lambda path: list(planned(path).bad_rows()))
 
+
+def plan(what: str) -> Read:
+    def read(data: bytes, folder: Path) -> None:
         name = folder / "rows.jsonl"
         name.write_bytes(ROWS)
-        path = planned(name, folder).path
+        path = planned(name).path
         (path if what == "bin" else beside(path, what)).write_bytes(data)
-        again = planned(name, folder)
+        again = planned(name)
         assert again.count == 2 and len(again.rows) == 2, "a damaged plan was used"
         list(again.bad_rows())
 
     return read
 
 
-def small(data: bytes, folder: Path) -> None:
-    from omnitts_cli.fleet.job import words_in
-
-    (folder / "to").write_bytes(data)
-    words_in(folder / "to")
-
-
-def journal(what: str) -> Callable[[bytes, Path], None]:
+def journal(what: str) -> Read:
     def read(data: bytes, folder: Path) -> None:
-        from omnitts_cli.fleet.journal import Lookup, RowJournal
-
         work = folder / "journals"
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir()
@@ -335,8 +228,6 @@ def journal(what: str) -> Callable[[bytes, Path], None]:
 
 def journals() -> dict[str, bytes]:
     """The journal of two rows."""
-    from omnitts_cli.fleet.journal import Entry, RowJournal
-
     with tempfile.TemporaryDirectory() as name:
         made = RowJournal(Path(name))
         details = b'{"output": "x.flac", "sha256": "00"}'
@@ -347,11 +238,6 @@ def journals() -> dict[str, bytes]:
 
 def server_of_via(data: bytes, folder: Path) -> None:
     """The whole answer of a server to `--via`: its list of models, or its events."""
-    from omnitts_cli.request import Request
-    from omnitts_cli.speech import servers
-    from omnitts_cli.speech.remote import RemoteEngine
-    from omnitts_cli.voices import Named
-
     with answering(data) as address:
         with suppress(OmniError):
             servers.model_there(address, "tiny", "custom_voice")
@@ -376,8 +262,6 @@ def server_of_via(data: bytes, folder: Path) -> None:
 @contextmanager
 def answering(data: bytes) -> Iterator[Any]:
     """The address of a server that answers everything with these bytes, and closes."""
-    from omnitts_cli.speech.servers import Address
-
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.settimeout(HANGS_S)
 
@@ -391,7 +275,7 @@ def answering(data: bytes) -> Iterator[Any]:
                         link.sendall(data)
 
         threading.Thread(target=serve, daemon=True).start()
-        yield Address.of(f"http://127.0.0.1:{listening.getsockname()[1]}")
+        yield servers.Address.of(f"http://127.0.0.1:{listening.getsockname()[1]}")
 
 
 ROWS = b'{"id": "a", "text": "One."}\n{"id": "a", "text": "Two."}\n'
@@ -442,15 +326,10 @@ def table_bytes() -> bytes:
 
 
 def codes_bytes() -> bytes:
-    from safetensors.numpy import save
-
     return save({"codes": np.zeros((5, 4), np.int64)})
 
 
 def voice_bytes() -> bytes:
-    from omnitts_cli.speech import voice_files
-    from omnitts_cli.voices import Cloned
-
     made = Cloned(np.zeros(16, np.float32), np.zeros((5, 4), np.int64), "words")
     return voice_files.to_bytes(voice_files.SavedVoice("x", made, {"model": "tiny", "consent": "me"}))
 
@@ -468,14 +347,22 @@ def epub_bytes() -> bytes:
     return file.getvalue()
 
 
-def readers() -> dict[str, tuple[list[bytes], Callable[[bytes, Path], None]]]:
+SETTINGS = (
+    lambda path: file.read(path).check_values(),
+    lambda path: file.read(path).presets(),
+    presets.read,
+    lambda path: file.refuse_places(file.read(path), path),
+)
+
+
+def readers() -> dict[str, tuple[list[bytes], Read]]:
     """Name -> the good inputs from which damaged ones are made, and what reads them."""
     config = (TINY / "config.json").read_bytes()
     head = (TINY / "model.safetensors").read_bytes()[: 1 << 16]
     two, codec = journals(), "speech_tokenizer/config.json"
     return {
-        "settings": ([TOML], settings),
-        "voice": ([voice_bytes()], voice),
+        "settings": ([TOML], as_file("omnitts.toml", *SETTINGS)),
+        "voice": ([voice_bytes()], as_file("x.voice", voice_files.read, voice_files.about)),
         "config.json": ([config], model_file("config.json")),
         "codec config": ([(TINY / codec).read_bytes()], model_file(codec)),
         "tokenizer": ([(TINY / "tokenizer_config.json").read_bytes()], model_file("tokenizer_config.json")),
@@ -491,15 +378,19 @@ def readers() -> dict[str, tuple[list[bytes], Callable[[bytes, Path], None]]]:
         "epub": ([epub_bytes()], document("epub")),
         "book": ([epub_bytes()], book("x.epub")),
         "book in markdown": ([MARKDOWN], book("x.md")),
-        "clip": ([clip_bytes(form) for form in ("WAV", "FLAC", "OGG", "MP3")], clip),
-        "codes": ([codes_bytes()], codes),
-        "benchmark": ([b'{"schema": 1, "model": "tiny", "levels": [{"concurrency": 1, "requests": 2}]}'], benchmark),
-        "keys": ([b"# clients\nann:secret\nben:other\n"], keys),
-        "sums": ([b'{"/a/b": [1, 2, 3, 4, "' + b"0" * 64 + b'"]}'], sums),
+        "clip": ([clip_bytes(form) for form in ("WAV", "FLAC", "OGG", "MP3")], lambda data, _: read_clip(data)),
+        "codes": ([codes_bytes()], as_file("x.safetensors", lambda path: read_codes(str(path)))),
+        "benchmark": ([b'{"schema": 1, "model": "tiny", "levels": [{"concurrency": 1, "requests": 2}]}'],
+                      as_file("old.json", report.read, lambda path: workload.read_texts(path, None))),
+        "keys": ([b"# clients\nann:secret\nben:other\n"], as_file("keys", lambda path: read_keys(str(path), None))),
+        "sums": ([b'{"/a/b": [1, 2, 3, 4, "' + b"0" * 64 + b'"]}'], as_file("sums.json", known_sums)),
         **{f"unit{name[6:]}": ([content], unit(name[6:])) for name, content in unit_files().items()},
-        "lexicon": ([b"GIF\tjiff\nSQL\tsequel\n# note\n"], lexicon),
-        "cast": ([b'{"ANNA": {"voice": "clara"}, "BEN": {"description": "a man", "speed": 1.2}}'], cast),
-        "chat": ([b'{"role": "user", "content": "a"}\n{"role": "assistant", "content": "b", "ids": [1]}\n'], chat),
+        "lexicon": ([b"GIF\tjiff\nSQL\tsequel\n# note\n"],
+                    as_file("x.tsv", lambda path: load_lexicon([path]).apply("words of a text"))),
+        "cast": ([b'{"ANNA": {"voice": "clara"}, "BEN": {"description": "a man", "speed": 1.2}}'],
+                 as_file("cast.json", lambda path: read_cast(str(path)))),
+        "chat": ([b'{"role": "user", "content": "a"}\n{"role": "assistant", "content": "b", "ids": [1]}\n'],
+                 as_file("talk.jsonl", ChatFile.open)),
         "jsonl": ([ROWS], manifest("jsonl")),
         "csv": ([b'id,text,voice\na,"One, ""two""",henry\nb,Three.,\n'], manifest("csv")),
         "tsv": ([b"text\tid\nOne.\ta\nTwo.\tb\n"], manifest("tsv")),
@@ -507,7 +398,7 @@ def readers() -> dict[str, tuple[list[bytes], Callable[[bytes, Path], None]]]:
         "plan": ([ROWS, b'{"schema": 2, "rows": 2, "bad": 1, "models": [], "sum": 1}' + bytes(200)], plan("bin")),
         "bad rows": ([b'{"row": 2, "line": 2, "id": "a", "code": "x", "message": "y"}\n'], plan("bad")),
         "voices of a plan": ([b'[["own", "", ""], "x"]\n'], plan("voices")),
-        "small files": ([b"flac", b"123456"], small),
+        "small files": ([b"flac", b"123456"], as_file("to", words_in)),
         "journal": ([two.get("journal-main.bin") or bytes(512)], journal("journal")),
         "details": ([two.get("details-main.jsonl") or b"{}\n"], journal("details")),
         "segment": ([len(two).to_bytes(4, "little") + bytes(200)], segment),
@@ -538,7 +429,7 @@ def read_case(name: str, seed: int, folder: Path) -> None:
 _KEPT: list[Any] = []
 
 
-def known() -> dict[str, tuple[list[bytes], Callable[[bytes, Path], None]]]:
+def known() -> dict[str, tuple[list[bytes], Read]]:
     """`readers`, made once."""
     if not _KEPT:
         _KEPT.append(readers())
