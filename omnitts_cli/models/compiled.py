@@ -76,10 +76,10 @@ class PackedCodec:
 
     def shapes(self) -> dict[str, tuple[tuple[str, ...], tuple[int, ...]]]:
         """The types that each array may have, and its shape."""
-        found: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {}
+        halves, found = networks.halves_fit(self.size_bytes), dict[str, tuple[tuple[str, ...], tuple[int, ...]]]()
 
         def make(name: str, fold: Any, size: tuple[int, int], biased: bool, **more: Any) -> None:
-            weight, vectors = networks.packed_shapes(size, biased, more.get("activation", ""))
+            weight, vectors = networks.packed_shapes(size, biased, halves, **more)
             found[f"{CODEC}{name}.weight"] = ("float32", "float16"), weight
             if vectors[0]:
                 found[f"{CODEC}{name}.vectors"] = ("float32",), vectors

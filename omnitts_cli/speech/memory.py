@@ -74,8 +74,11 @@ class Needs:
         return self.card_bytes(language) + 2 * LEAST_POSITIONS * numbers * item + CALL_BYTES
 
     def codec_bytes(self, halves: bool) -> int:
-        """Weights of the compiled library, in float16 beside a model in 8 bits; PyTorch has others in float32."""
-        return ((2 if halves else 4) + 4 * (not self.lean)) * self.decoder_numbers
+        """Weights of the compiled library, in float16 and in quads beside a model in 8 bits: 2.5 bytes each. PyTorch
+        has others in float32.
+        """
+        compiled = 5 * self.decoder_numbers // 2 if halves else 4 * self.decoder_numbers
+        return compiled + 4 * (not self.lean) * self.decoder_numbers
 
 
 def refuse_what_cannot_fit(

@@ -11,7 +11,7 @@ from omnitts_cli.errors import ModelError
 from omnitts_cli.weights.header import read_header, shown
 from omnitts_cli.weights.sums import memory_path
 
-VERSION = "3"
+VERSION = "4"
 """Of layout and rounding. Files of another version are removed when a new one is written."""
 SUFFIX = f".q8-{VERSION}.safetensors"
 

@@ -186,7 +186,9 @@ def test_a_later_start_calculates_nothing_and_says_the_same(name: str, monkeypat
     assert np.array_equal(spoken(), in_memory)
 
 
-def test_the_shapes_of_a_packed_codec_are_those_that_are_made() -> None:
+@pytest.mark.parametrize("large", [False, True])
+def test_the_shapes_of_a_packed_codec_are_those_that_are_made(large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(networks, "halves_fit", lambda size_bytes: large)
     family = family_of(TINY)
     assert family.stored is not None
     stored, files = family.stored(family.read_config(TINY)), Checkpoint.open(TINY / "speech_tokenizer")

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -89,7 +90,7 @@ class Frame(ctypes.Structure):
 class OfProduct(ctypes.Structure):
     _fields_ = [
         *((name, P) for name in ("weight", "bias", "scale", "inverse")),
-        *((name, N) for name in ("outputs", "inputs", "taps", "dilation", "activation", "half")),
+        *((name, N) for name in ("outputs", "inputs", "taps", "dilation", "activation", "half", "quads")),
         ("eps", ctypes.c_float),
     ]
 
@@ -471,11 +472,33 @@ def halved(panels: np.ndarray) -> np.ndarray | None:
     return made if apart**0.5 <= ROUNDING * whole**0.5 else None
 
 
+QUAD, QUAD_TAPS = 4, 7
+POINTS = (0, 1, -1, 1.25, -1.25, 0.5, -0.5, 2, -2)
+"""Of a convolution in quads, and infinity; `native/codec.c` explains them. Of the sets that were tried, this one rounds
+least."""
+
+
+def in_quads(outputs: int, inputs: int, taps: int, columns: int) -> bool:
+    """Whether a product with so many columns in a frame is calculated four outputs at a time. `inputs`: of all taps."""
+    return taps == QUAD_TAPS and columns >= 2 * QUAD and outputs % PANEL == inputs // taps % PANEL == 0
+
+
+def quad_panels(weight: np.ndarray) -> np.ndarray:
+    """[outputs, QUAD_TAPS * inputs] -> [terms, outputs / PANEL, inputs, PANEL]: the weights' share of each term."""
+    rows = [
+        [point**tap / prod(point - other for other in POINTS if other != point) for tap in range(QUAD_TAPS)]
+        for point in POINTS
+    ]
+    rows.append([float(tap == QUAD_TAPS - 1) for tap in range(QUAD_TAPS)])
+    taps = np.asarray(weight).reshape(len(weight), QUAD_TAPS, -1).astype(np.float64)
+    return np.stack([panels(np.tensordot(row, taps, (0, 1)).astype(np.float32)) for row in rows])
+
+
 @dataclass(frozen=True)
 class Packed:
     """A product as native/codec.c reads it."""
 
-    weight: np.ndarray  # [panels, taps * inputs, PANEL] float32 or float16
+    weight: np.ndarray  # [panels, taps * inputs, PANEL] float32 or float16; in quads, as quad_panels returns it
     vectors: np.ndarray  # the bias if there is one, then scale and inverse of a snake: [0 to 3, padded outputs] float32
     size: tuple[int, int]  # outputs, taps * inputs
     taps: int = 1
@@ -484,11 +507,15 @@ class Packed:
     activation: str = ""
 
 
-def packed_shapes(size: tuple[int, int], biased: bool, activation: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def packed_shapes(
+    size: tuple[int, int], biased: bool, halves: bool, activation: str = "", taps: int = 1, columns: int = 0, **_: Any
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Of `weight` and `vectors`."""
     (outputs, inputs), parts = size, _parts(activation)
-    rows = biased + 2 * (activation == "snake")
-    return (parts * -(-outputs // parts // PANEL), inputs, PANEL), (rows, -(-outputs // PANEL) * PANEL)
+    vectors = biased + 2 * (activation == "snake"), -(-outputs // PANEL) * PANEL
+    if halves and in_quads(outputs, inputs, taps, columns):
+        return (len(POINTS) + 1, outputs // PANEL, inputs // taps, PANEL), vectors
+    return (parts * -(-outputs // parts // PANEL), inputs, PANEL), vectors
 
 
 def _parts(activation: str) -> int:
@@ -496,15 +523,16 @@ def _parts(activation: str) -> int:
 
 
 def halves_fit(size_bytes: int) -> bool:
-    """Whether a decoder with so many bytes of weights in float32 is large enough to store matrices in float16."""
+    """Whether a decoder with so many bytes of weights in float32 is large enough for matrices in float16 and quads."""
     return size_bytes > SMALL
 
 
 def pack(product: Product, halves: bool) -> Packed:
-    """`halves`: large matrices in float16."""
+    """`halves`: large matrices in float16; not those of quads, where rounding counts ten times as much."""
     weight = np.asarray(product.weight)
-    made = panels(weight, parts=_parts(product.activation))
-    short = halved(made) if halves and made.size > LARGE else None
+    quads = halves and in_quads(weight.shape[0], weight.shape[1], product.taps, product.columns)
+    made = quad_panels(weight) if quads else panels(weight, parts=_parts(product.activation))
+    short = halved(made) if halves and made.size > LARGE and not quads else None
     given = [one for one in (product.bias, product.scale, product.inverse) if one is not None]
     padded = [np.pad(single(one), (0, -len(weight) % PANEL)) for one in given]
     vectors = np.stack(padded) if padded else np.empty((0, 0), np.float32)
@@ -588,6 +616,7 @@ class NativeDecoder:
             dilation=ready.dilation,
             activation=ACTIVATIONS.index(ready.activation),
             half=half,
+            quads=ready.weight.ndim == 4,
             eps=-1.0 if ready.eps is None else ready.eps,
             **{name: self._address(vector) for name, vector in zip(names, ready.vectors, strict=False)},
         )

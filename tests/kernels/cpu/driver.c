@@ -186,6 +186,7 @@ static Product product_of(int64_t outputs, int64_t inputs, int64_t taps, int64_t
                      dilation,
                      activation,
                      0,
+                     0,
                      eps};
 }
 
@@ -325,4 +326,63 @@ static int codecs(void) {
     return size > 1e-6 * SAMPLES ? 0 : failed("silence");
 }
 
-int main(void) { return products() | stacks() | frames() | codecs(); }
+enum { WIDTH = 32, QUAD_STREAMS = 2, QUAD_FRAMES = 3 };
+
+typedef struct {
+    DecoderCall call; // its team comes first
+    const Product *p;
+    View in, out;
+    int64_t rate;
+} QuadCall;
+
+static void quad_work(void *call, int number) {
+    QuadCall *c = call;
+    Hand me = {&c->call, NULL, &c->call.team, malloc(4 * QUAD_FLOATS)};
+    (void)number;
+    quad_convolution(c->p, c->in, QUAD_STREAMS, QUAD_FRAMES * c->rate, c->rate, c->out, &me);
+    free(me.scratch);
+}
+
+// Convolutions in quads are those that a sum in double precision gives, for any number of threads.
+static int quads(void) {
+    const double points[TERMS] = {0, 1, -1, 1.25, -1.25, 0.5, -0.5, 2, -2};
+    float *w = numbers(WIDTH * QUAD_TAPS * WIDTH, 0.07f, 0), *terms = calloc(TERMS * WIDTH * WIDTH, 4);
+    for (int term = 0; term < TERMS; term++)
+        for (int o = 0; o < WIDTH; o++)
+            for (int i = 0; i < WIDTH; i++) {
+                double sum = 0, power = 1;
+                for (int k = 0; k < 9 && term < 9; k++) power /= k == term ? 1 : points[term] - points[k];
+                for (int tap = 0; tap < QUAD_TAPS; tap++, power *= points[term])
+                    sum += w[(o * QUAD_TAPS + tap) * WIDTH + i] * (term < 9 ? power : tap == QUAD_TAPS - 1);
+                terms[((term * WIDTH / PANEL + o / PANEL) * WIDTH + i) * PANEL + o % PANEL] = (float)sum;
+            }
+    Product p = product_of(WIDTH, WIDTH, QUAD_TAPS, 1, NONE, -1);
+    p.weight = terms, p.quads = 1;
+    for (int64_t rate = 8; rate <= 40; rate += 11)
+        for (p.dilation = 1; p.dilation <= 9; p.dilation *= 3) {
+            const int64_t columns = QUAD_FRAMES * rate, past = 6 * p.dilation;
+            float *x = numbers(QUAD_STREAMS * (past + columns) * WIDTH, 1, 0), *first = NULL;
+            for (int threads = 1; threads <= 3; threads++) {
+                float *y = calloc(QUAD_STREAMS * columns * WIDTH, 4);
+                QuadCall c = {.p = &p, .in = {x, (past + columns) * WIDTH}, .out = {y, columns * WIDTH}, .rate = rate};
+                const Quads q = quads_of(rate, p.dilation);
+                c.call.ready = malloc(4 * TERMS * q.count * QUAD_STREAMS * QUAD_FRAMES * WIDTH);
+                work_together(&c.call.team, threads, quad_work, &c);
+                free(c.call.ready);
+                if (first && memcmp(first, y, 4 * QUAD_STREAMS * columns * WIDTH)) return failed("quads, threads");
+                first = first ? first : y;
+            }
+            for (int64_t n = 0; n < QUAD_STREAMS * columns * WIDTH; n++) {
+                const int64_t o = n % WIDTH, row = n / WIDTH;
+                const float *from = x + (row / columns * (past + columns) + row % columns) * WIDTH;
+                double sum = p.bias[o];
+                for (int tap = 0; tap < QUAD_TAPS; tap++)
+                    for (int i = 0; i < WIDTH; i++)
+                        sum += (double)from[tap * p.dilation * WIDTH + i] * w[(o * QUAD_TAPS + tap) * WIDTH + i];
+                if (!(fabs(sum - first[n]) < 1e-4)) return failed("a convolution in quads is wrong");
+            }
+        }
+    return 0;
+}
+
+int main(void) { return products() | stacks() | frames() | codecs() | quads(); }

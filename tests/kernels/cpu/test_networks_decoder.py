@@ -16,7 +16,7 @@ from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.families.toy import toy
 from omnitts_cli.kernels import plain_codec
 from omnitts_cli.kernels.cpu import library
-from omnitts_cli.kernels.cpu.networks import halved
+from omnitts_cli.kernels.cpu.networks import QUAD_TAPS, halved, in_quads
 from omnitts_cli.kernels.ops import CodecOps, Product
 from omnitts_cli.models.codec_decoder import CodecDecoder
 from omnitts_cli.models.shapes import DecoderShape, TransformerShape
@@ -35,6 +35,11 @@ def shape(sizes: dict[str, Any], width: int, latent: int, **more: Any) -> Decode
 def small_shape() -> DecoderShape:
     """Widths that fill no panel, and rates that leave tiles of few columns."""
     return shape(FEWER, 104, 56, groups=3, codes=16, book_width=6, quantised=10, window=5, rises=(3, 2))
+
+
+def quad_shape() -> DecoderShape:
+    """Widths of whole panels, so that with float16 the units' convolutions are in quads; rates that fill no quad."""
+    return shape(FEWER, 128, 56, groups=3, codes=16, book_width=6, quantised=10, window=5, rises=(3, 2))
 
 
 def released_shape() -> DecoderShape:
@@ -114,11 +119,15 @@ def test_a_large_decoder_is_as_exact_as_a_small_one(ops: CodecOps, threads: Call
 
 
 @pytest.mark.usefixtures("everything_is_large")
-@pytest.mark.parametrize("halves", [False, True])
+@pytest.mark.parametrize(
+    ("of", "halves"),
+    [(small_shape, False), (small_shape, True), (quad_shape, True)],
+    ids=["float32", "float16", "quads"],
+)
 def test_its_bits_do_not_depend_on_chunks_neighbours_and_threads(
-    halves: bool, ops: CodecOps, threads: Callable[[int], None]
+    of: Callable[[], DecoderShape], halves: bool, ops: CodecOps, threads: Callable[[int], None]
 ) -> None:
-    decoder, found = made(small_shape()), list[Tensor]()
+    decoder, found = made(of()), list[Tensor]()
     codes = codes_of(decoder, 3, 8)
     for count in (1, 3):
         threads(count)
@@ -139,9 +148,13 @@ def test_how_work_is_shared_does_not_change_bits(ops: CodecOps, monkeypatch: pyt
 
 
 def rounded(table: CodecOps) -> CodecOps:
-    """The operations with the weights of products rounded to float16, and everything else in float32."""
+    """The operations with the weights of products rounded to float16, except those in quads, and everything else in
+    float32.
+    """
 
     def half(layer: Product) -> Product:
+        if in_quads(layer.weight.shape[0], layer.weight.shape[1], layer.taps, layer.columns):
+            return layer
         return replace(layer, weight=layer.weight.half().float())
 
     def product(x: Tensor, layer: Product, *more: Any, **named: Any) -> None:
@@ -154,8 +167,9 @@ def rounded(table: CodecOps) -> CodecOps:
 
 
 @pytest.mark.usefixtures("everything_is_large")
-def test_float16_rounds_the_weights_and_nothing_else(ops: CodecOps) -> None:
-    decoder = made(small_shape())
+@pytest.mark.parametrize("of", [small_shape, quad_shape])
+def test_float16_rounds_the_weights_and_nothing_else(of: Callable[[], DecoderShape], ops: CodecOps) -> None:
+    decoder = made(of())
     codes = codes_of(decoder, 2, 12)
     whole, short = decoder(codes), spoken(decoder, ops, codes, [4, 8], True)
     slots, reference = torch.arange(2), slot_decoder(decoder, 2, 12, rounded(plain_codec.OPS))
@@ -163,6 +177,12 @@ def test_float16_rounds_the_weights_and_nothing_else(ops: CodecOps) -> None:
     assert 10 * BOUND < error(short, whole) < 2e-3
     noise = (short - whole).square().mean() / whole.square().mean()
     assert 10 * noise.log10() < -60
+
+
+def test_what_is_calculated_in_quads() -> None:
+    assert in_quads(16, 16 * QUAD_TAPS, QUAD_TAPS, 8)
+    for other in ((16, 16 * 5, 5, 8), (16, 16 * QUAD_TAPS, QUAD_TAPS, 0), (24, 16 * QUAD_TAPS, QUAD_TAPS, 8)):
+        assert not in_quads(*other)
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,9 @@ typedef struct {        // y = activation(weight [x(t), x(t + dilation), ...] + 
     const void *weight; // panels of [outputs, taps * inputs]; for SWIGLU: panels of the gate, then those of up
     const float *bias, *scale, *inverse; // padded to whole panels; NULL if the layer has none, as SWIGLU has no bias
     int64_t outputs, inputs, taps, dilation, activation;
-    int64_t half; // whether the weights are float16; for large products only
-    float eps; // of the RMS norm of x before the product; negative: no norm
+    int64_t half;  // whether the weights are float16; for large products only
+    int64_t quads; // whether four outputs are calculated at a time; `weight`: [TERMS] times the panels of one tap
+    float eps;     // of the RMS norm of x before the product; negative: no norm
 } Product;
 
 typedef struct {
@@ -116,6 +117,16 @@ typedef struct { // one of its threads
 
 // ---- products
 
+enum { // of convolutions in quads, see below
+    QUAD = 4,
+    QUAD_TAPS = 7,
+    TERMS = QUAD + QUAD_TAPS - 1,
+    QUAD_ROWS = 48,  // most quads of a piece
+    QUAD_PANELS = 4, // most panels of a piece
+    QUAD_FLOATS = (TERMS * QUAD_ROWS + QUAD) * QUAD_PANELS * PANEL,
+    QUADS_TOGETHER = 1 << 20 // floats: about so many inputs are prepared at a time
+};
+
 enum {
     TILE = 96,        // largest number of rows of a tile, whose results stay in the cache for bias and activation
     LONG_TILE = 192,  // the same if a tile has only some of the outputs
@@ -213,6 +224,7 @@ static void multiply_large(const Product *p, Rows in, int64_t rows, int64_t pane
 }
 
 static int64_t tile_floats(const Product *p, int64_t large) {
+    if (p->quads) return QUAD_FLOATS;
     if (weights_of(p) <= large) return TILE * outputs_of(p);
     return READY + LONG_TILE * 2 * FEW_PANELS * PANEL;
 }
@@ -254,13 +266,129 @@ static void product(const Product *p, View in, int64_t streams, int64_t columns,
     meet(me->team);
 }
 
-// y = residual + point(conv(x)). `out` gets the activation of y; with `keep`, `residual` is overwritten by y.
-static void residual_unit(const Unit *u, View in, int64_t streams, int64_t columns, View residual, int keep, View out,
-                          Hand *me) {
+// ---- convolutions in quads
+//
+// The four outputs y(t), y(t + d), y(t + 2d), y(t + 3d) of a convolution with seven taps and the dilation d take 28
+// products of an input and a weight. They are also four coefficients of a product of polynomials, which is known from
+// its values at ten points: 0, infinity, and the POINTS with both signs (minimal filtering, by Toom and Cook). So ten
+// sums of inputs are multiplied with ten sums of weights, which networks.py made. A frame has its own quads, whatever
+// frames follow it: beyond its end, inputs count as zeros and outputs are dropped.
+
+#define POINTS {1.0f, 1.25f, 0.5f, 2.0f}
+// Coefficients of (x - a)(x - b)(x - c) and (x - a)(x - b)(x - c)(x - d) without that of the highest power, which is 1.
+#define THREE(a, b, c) {-a * b * c, a * b + a * c + b * c, -(a + b + c)}
+#define FOUR(a, b, c, d) {a * b * c * d, -(a * b * c + a * b * d + a * c * d + b * c * d), \
+                          a * b + a * c + a * d + b * c + b * d + c * d, -(a + b + c + d)}
+
+// The quads of a frame: those of column 0 and every d-th after it, then those of column 1, ... The first `longer` of d
+// columns have each[0] quads, the others each[1].
+typedef struct {
+    int64_t columns, dilation, longer, each[2], count;
+} Quads;
+
+static Quads quads_of(int64_t columns, int64_t dilation) {
+    const int64_t fewest = columns / dilation, longer = columns % dilation;
+    const int64_t each[] = {(fewest + QUAD) / QUAD, (fewest + QUAD - 1) / QUAD};
+    return (Quads){columns, dilation, longer, {each[0], each[1]}, longer * each[0] + (dilation - longer) * each[1]};
+}
+
+// The column of the first output of a quad.
+static int64_t quad_at(const Quads *q, int64_t number) {
+    const int64_t later = number - q->longer * q->each[0], each = q->each[later >= 0], own = later < 0 ? number : later;
+    return (later < 0 ? 0 : q->longer) + own / each + own % each * QUAD * q->dilation;
+}
+
+// Frames whose inputs are prepared at a time.
+static int64_t frames_together(const Quads *q, int64_t frames, int64_t channels) {
+    return min_of(frames, max_of(1, QUADS_TOGETHER / (TERMS * q->count * channels)));
+}
+
+// The ten sums of the inputs x, x + step, ... of a quad, of which the first `there` are in the frame; they lie `apart`.
+static void quad_inputs(const float *x, int64_t step, int64_t there, int64_t channels, float *out, int64_t apart) {
+    static const float points[] = POINTS, all[] = FOUR(1.0f, 1.5625f, 0.25f, 4.0f);
+    static const float others[][3] = {THREE(1.5625f, 0.25f, 4.0f), THREE(1.0f, 0.25f, 4.0f), THREE(1.0f, 1.5625f, 4.0f),
+                                      THREE(1.0f, 1.5625f, 0.25f)};
+    for (int64_t c = 0; c < channels; c += LANES) {
+        vec v[TERMS];
+        UNROLL for (int i = 0; i < TERMS; i++) v[i] = i < there ? load(x + i * step + c) : broadcast(0);
+        store(out + c, v[0] * all[0] + v[2] * all[1] + v[4] * all[2] + v[6] * all[3] + v[8]);
+        UNROLL for (int i = 0; i < 4; i++) {
+            vec even = v[2] * others[i][0] + v[4] * others[i][1] + v[6] * others[i][2] + v[8];
+            vec odd = (v[1] * others[i][0] + v[3] * others[i][1] + v[5] * others[i][2] + v[7]) * points[i];
+            store(out + (1 + 2 * i) * apart + c, even + odd);
+            store(out + (2 + 2 * i) * apart + c, even - odd);
+        }
+        store(out + 9 * apart + c, v[1] * all[0] + v[3] * all[1] + v[5] * all[2] + v[7] * all[3] + v[9]);
+    }
+}
+
+// The outputs of a quad [QUAD, width] from its ten products, which lie `apart`.
+static void quad_outputs(const float *y, int64_t apart, const float *bias, int64_t width, float *out) {
+    static const float points[] = POINTS;
+    for (int64_t k = 0; k < width; k += LANES) {
+        vec own = load(bias + k), made[QUAD] = {own + load(y + k), own, own, own + load(y + 9 * apart + k)};
+        UNROLL for (int i = 0; i < 4; i++) {
+            vec plus = load(y + (1 + 2 * i) * apart + k), minus = load(y + (2 + 2 * i) * apart + k);
+            vec sum = plus + minus, difference = (plus - minus) * points[i];
+            made[0] += sum, made[1] += difference;
+            made[2] += sum * (points[i] * points[i]), made[3] += difference * (points[i] * points[i]);
+        }
+        UNROLL for (int i = 0; i < QUAD; i++) store(out + i * width + k, made[i]);
+    }
+}
+
+// `out` gets the activation of the convolution of `in`, whose streams have whole frames of `rate` columns.
+static void quad_convolution(const Product *p, View in, int64_t streams, int64_t columns, int64_t rate, View out,
+                             Hand *me) {
+    const Quads q = quads_of(rate, p->dilation);
+    const int64_t channels = p->inputs, all = panels_of(p), each = columns / rate, frames = streams * each;
+    const int64_t step = p->dilation * channels, together = frames_together(&q, frames, channels);
+    float *ready = me->call->ready, *y = me->scratch, *made = y + TERMS * QUAD_ROWS * QUAD_PANELS * PANEL;
+    for (int64_t first = 0; first < frames; first += together) {
+        const int64_t rows = min_of(together, frames - first) * q.count, apart = rows * channels;
+        for (int64_t piece; (piece = take(me->team)) < (rows + QUAD - 1) / QUAD;)
+            for (int64_t r = piece * QUAD; r < min_of((piece + 1) * QUAD, rows); r++) {
+                const int64_t frame = first + r / q.count, column = quad_at(&q, r % q.count);
+                const float *x = in.x + frame / each * in.stride + (frame % each * rate + column) * channels;
+                const int64_t there = (rate - 1 - column) / p->dilation + QUAD_TAPS;
+                quad_inputs(x, step, there, channels, ready + r * channels, apart);
+            }
+        meet(me->team);
+        const int64_t blocks = (rows + QUAD_ROWS - 1) / QUAD_ROWS;
+        int64_t most = QUAD_PANELS;
+        while (most > 1 && blocks * ((all + most - 1) / most) < 4 * me->team->threads) most /= 2;
+        for (int64_t piece; (piece = take(me->team)) < blocks * ((all + most - 1) / most);) {
+            const int64_t panel = piece / blocks * most, panels = min_of(most, all - panel), width = panels * PANEL;
+            const int64_t from = piece % blocks * rows / blocks, count = (piece % blocks + 1) * rows / blocks - from;
+            for (int64_t term = 0; term < TERMS; term++)
+                multiply_part(plain_rows(ready + term * apart + from * channels, channels, channels, CODEC_SUM), count,
+                              (const float *)p->weight + (term * all + panel) * channels * PANEL, channels * PANEL,
+                              panels, 0, channels, y + term * count * width, width, NULL);
+            for (int64_t r = 0; r < count; r++) {
+                const int64_t frame = first + (from + r) / q.count, column = quad_at(&q, (from + r) % q.count);
+                float *to = out.x + frame / each * out.stride + frame % each * rate * p->outputs + panel * PANEL;
+                quad_outputs(y + r * width, count * width, p->bias + panel * PANEL, width, made);
+                for (int64_t i = 0, at; i < QUAD && (at = column + i * p->dilation) < rate; i++) {
+                    activate(p, made + i * width, panel * PANEL, width);
+                    memcpy(to + at * p->outputs, made + i * width, 4 * width);
+                }
+            }
+        }
+        meet(me->team);
+    }
+}
+
+// y = residual + point(conv(x)). `out` gets the activation of y; with `keep`, `residual` is overwritten by y. A frame
+// has `rate` columns.
+static void residual_unit(const Unit *u, View in, int64_t streams, int64_t columns, int64_t rate, View residual,
+                          int keep, View out, Hand *me) {
     const int64_t outputs = outputs_of(&u->conv), channels = u->point.outputs;
     const View none = {0}, mixed = {me->call->mixed, columns * channels};
-    if (weights_of(&u->conv) > me->d->large) {
-        product(&u->conv, in, streams, columns, none, none, mixed, me);
+    if (u->conv.quads || weights_of(&u->conv) > me->d->large) {
+        if (u->conv.quads)
+            quad_convolution(&u->conv, in, streams, columns, rate, mixed, me);
+        else
+            product(&u->conv, in, streams, columns, none, none, mixed, me);
         product(&u->point, mixed, streams, columns, residual, keep ? residual : none, out, me);
         return;
     }
@@ -413,7 +541,7 @@ static void run_rise(const Rise *rise, int64_t track, int64_t stream, int64_t st
         if (unit == 0)
             product(&rise->rise, x, streams, length * in->rate, none, wide, out, me);
         else
-            residual_unit(rise->unit + unit - 1, x, streams, columns, wide, unit < rise->units, out, me);
+            residual_unit(rise->unit + unit - 1, x, streams, columns, made->rate, wide, unit < rise->units, out, me);
         x = offset_view(c->tracks[track + 1 + unit], stream * c->tracks[track + 1 + unit].stride + skip);
     }
 }
@@ -541,6 +669,12 @@ typedef struct { // floats, in all threads together and in each
 } Needs;
 
 static void need(Needs *n, const Decoder *d, const Product *p, int64_t streams, int64_t columns) {
+    if (p->quads) { // `streams` counts frames, and `columns` those of one
+        const Quads q = quads_of(columns, p->dilation);
+        n->ready = max_of(n->ready, frames_together(&q, streams, p->inputs) * TERMS * q.count * p->inputs);
+        n->own = max_of(n->own, tile_floats(p, d->large));
+        return;
+    }
     if (is_copied(p, streams, columns, 0)) n->ready = max_of(n->ready, streams * columns * p->taps * p->inputs);
     n->own = max_of(n->own, tile_floats(p, d->large));
 }
@@ -570,7 +704,10 @@ static Needs needs_of(const Decoder *d, int64_t streams, int64_t length) {
         for (int64_t u = 0; u < rise->units; u++) {
             const Unit *unit = rise->unit + u;
             columns = length * d->track[track++].rate;
-            need(&n, d, &unit->conv, streams, columns);
+            if (unit->conv.quads)
+                need(&n, d, &unit->conv, streams * length, columns / length);
+            else
+                need(&n, d, &unit->conv, streams, columns);
             need(&n, d, &unit->point, streams, columns);
             n.own = max_of(n.own, tile_floats(&unit->conv, d->large) + tile_floats(&unit->point, d->large));
         }
