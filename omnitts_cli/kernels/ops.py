@@ -307,13 +307,13 @@ class FrameParts:
 
 EIGHT = "uint8"
 """The type of a matrix in 8 bits: its bytes, in the layout of the device."""
-GROUP = 32
-"""Inputs of a matrix in 8 bits that share a scale."""
+GROUP, SMALL_GROUP = 32, 8
+"""Inputs of a matrix in 8 bits that share a scale; small groups are for matrices whose errors are heard most."""
 
 
-def grouped_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
+def grouped_shape(shape: tuple[int, ...], group: int) -> tuple[int, ...]:
     """The shape of the bytes of matrices [..., outputs, inputs] on a card: inputs, then a float16 for each group."""
-    return (*shape[:-1], shape[-1] + 2 * shape[-1] // GROUP)
+    return (*shape[:-1], shape[-1] + 2 * shape[-1] // group)
 
 
 def type_name(dtype: object) -> str:
@@ -365,9 +365,9 @@ class Ops:
     # hidden states [B, H], head [V, H] -> logits [B, V] in float32, whatever the precision of the operands
     scores: Callable[[Tensor, Tensor], Tensor]
     eight: EightBits | None = None  # None: matrices have to be floats
-    # weight [..., outputs, inputs] -> a matrix in 8 bits, on its own device; a ValueError says why there is none. None:
-    # `eight` makes them, or they have to be floats
-    pack: Callable[[Tensor], Tensor] | None = None
+    # weight [..., outputs, inputs], inputs that share a scale -> a matrix in 8 bits, on its own device; a ValueError
+    # says why there is none. None: `eight` makes them, or they have to be floats
+    pack: Callable[[Tensor, int], Tensor] | None = None
     choose_row: ChooseRow | None = None  # None: `choose`, then an embedding
     codec: CodecOps | None = None  # None: the codec runs its own layers
     fuse_stack: FuseStack | None = None

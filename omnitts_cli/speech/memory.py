@@ -58,7 +58,7 @@ class Needs:
         total = self.decoder_item * self.decoder_numbers
         for name, shape in self.language.items():
             if language == EIGHT and eight.is_matrix(name):
-                total += prod(grouped_shape(shape))
+                total += prod(grouped_shape(shape, eight.group_of(name)))
             elif name != eight.TABLE:
                 total += ITEM_BYTES["bfloat16" if language == EIGHT else language] * prod(shape)
         return total

@@ -34,7 +34,7 @@ from omnitts_cli.weights.random_fill import random_fill
 
 HOST = (eight.TABLE,)
 """Tensors of the language side that stay in the memory of the host: rows are sent from there."""
-Pack = Callable[[torch.Tensor], torch.Tensor]
+Pack = Callable[[torch.Tensor, int], torch.Tensor]
 
 
 def stored(
@@ -115,7 +115,7 @@ def _packed_on_card(part: Part, files: Checkpoint, device: Device, pack: Pack) -
         if not eight.is_matrix(name):
             return weight
         try:
-            return pack(weight)
+            return pack(weight, eight.group_of(name))
         except ValueError as error:
             raise unusable(files, sources_of(part.names[name])[0], str(error), "--dtype bf16") from None
 
@@ -177,7 +177,7 @@ def without_values(name: str, family: Family, config: Any, device: Device) -> Sp
 
 
 def _packed_if_matrix(pack: Pack, name: str, weight: torch.Tensor) -> torch.Tensor:
-    return pack(weight) if eight.is_matrix(name) else weight
+    return pack(weight, eight.group_of(name)) if eight.is_matrix(name) else weight
 
 
 def _packed(bits: Any, name: str, weight: torch.Tensor) -> torch.Tensor:

@@ -26,7 +26,7 @@ import numpy as np
 
 from omnitts_cli.audio.target import open_temporary
 from omnitts_cli.errors import ModelError, Notice
-from omnitts_cli.kernels.ops import EIGHT, EightBits
+from omnitts_cli.kernels.ops import EIGHT, GROUP, SMALL_GROUP, EightBits
 from omnitts_cli.weights import eight_files
 from omnitts_cli.weights.arrays import finite, read, sources_of
 from omnitts_cli.weights.checkpoint import Checkpoint, as_float32
@@ -47,6 +47,11 @@ def is_matrix(name: str) -> bool:
     if name in ("talker.head", "predictor.heads", "predictor.project.weight"):
         return True
     return name.startswith(("talker.stack.layers.", "predictor.stack.layers.")) and name.rpartition(".")[2] in MATRICES
+
+
+def group_of(name: str) -> int:
+    """How many inputs of a matrix share a scale on a card. Codes 1.. depend on the predictor, which is small."""
+    return SMALL_GROUP if name.startswith("predictor.") else GROUP
 
 
 def size_of(eight: EightBits, name: str, shape: tuple[int, ...]) -> tuple[int, ...]:

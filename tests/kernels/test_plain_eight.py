@@ -8,7 +8,7 @@ import torch
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.kernels import plain, plain_eight
 from omnitts_cli.kernels.cpu import library, quantised
-from omnitts_cli.kernels.ops import Normed
+from omnitts_cli.kernels.ops import GROUP, SMALL_GROUP, Normed
 
 
 def weight(*shape: int) -> torch.Tensor:
@@ -20,13 +20,17 @@ def weight(*shape: int) -> torch.Tensor:
     return made
 
 
-def test_a_matrix_keeps_its_weights_to_half_a_step() -> None:
+@pytest.mark.parametrize("group", [GROUP, SMALL_GROUP])
+def test_a_matrix_keeps_its_weights_to_half_a_step(group: int) -> None:
     whole = weight(40, 96)
-    numbers, scales = plain_eight.parts(plain_eight.pack(whole))
-    step = scales.float().repeat_interleave(32, 1)
-    error = (plain_eight.floats(plain_eight.pack(whole)) - whole).abs()
+    packed = plain_eight.pack(whole, group)
+    numbers, scales = plain_eight.parts(packed, 96)
+    step = scales.float().repeat_interleave(group, 1)
+    error = (plain_eight.floats(packed, 96) - whole).abs()
     rounded = whole.abs() * 2**-10  # of the scale, which clips the largest number of a group
-    assert numbers.shape == whole.shape and scales.shape == (40, 3)
+    assert (
+        numbers.shape == whole.shape and scales.shape == (40, 96 // group) and plain_eight.group_of(packed, 96) == group
+    )
     assert bool((error <= 0.51 * step + rounded + 1e-6).all())
 
 
@@ -48,13 +52,13 @@ def test_they_are_the_numbers_of_the_compiled_library() -> None:
     quantised.make(native, whole, matrix)
     rows = 127 * torch.eye(96)
     theirs = torch.as_tensor(quantised.multiply(native, rows, matrix)) / 127
-    torch.testing.assert_close(plain_eight.floats(plain_eight.pack(whole)).T, theirs, rtol=1e-6, atol=0)
+    torch.testing.assert_close(plain_eight.floats(plain_eight.pack(whole), 96).T, theirs, rtol=1e-6, atol=0)
 
 
 def test_products_are_those_of_the_floats() -> None:
     whole, x, norm = weight(64, 96), torch.randn(5, 96), torch.rand(96) + 0.5
     matrix, bias, residual = plain_eight.pack(whole), torch.randn(64), torch.randn(5, 64)
-    floats, rows = plain_eight.floats(matrix), Normed(x, norm, 1e-6)
+    floats, rows = plain_eight.floats(matrix, 96), Normed(x, norm, 1e-6)
     assert torch.equal(plain_eight.linear(x, matrix, bias), plain.linear(x, floats, bias))
     assert torch.equal(plain_eight.norm_linear(rows, matrix), plain.norm_linear(rows, floats))
     assert torch.equal(plain_eight.norm_swiglu(rows, matrix), plain.norm_swiglu(rows, floats))
@@ -62,6 +66,14 @@ def test_products_are_those_of_the_floats() -> None:
         to(x, one, residual, bias, 1e-6) for to, one in ((plain_eight.linear_add, matrix), (plain.linear_add, floats))
     )
     assert torch.equal(made.rows, wanted.rows) and torch.equal(made.weight, wanted.weight)
+
+
+def test_rows_may_have_another_type_than_the_bias() -> None:
+    """As where a table in float32 is projected by a model in bfloat16."""
+    whole, x, bias = weight(64, 96), torch.randn(5, 96), torch.randn(64).bfloat16()
+    matrix = plain_eight.pack(whole)
+    wanted = plain_eight.linear(x, matrix, bias.float())
+    assert wanted.dtype == torch.float32 and torch.equal(plain_eight.linear(x, matrix, bias), wanted)
 
 
 @pytest.mark.parametrize(("wrong", "said"), [(float("nan"), "NaN"), (float("inf"), "infinity"), (1e8, "do not fit")])

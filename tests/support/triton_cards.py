@@ -97,7 +97,7 @@ def packed(module: torch.nn.Module) -> None:
     """Matrices in 8 bits in the place of others."""
     for name, weight in list(module.named_parameters()):
         if eight.is_matrix(name):
-            put(module, name, numbers(*grouped_shape(tuple(weight.shape)), dtype=torch.uint8))
+            put(module, name, numbers(*grouped_shape(tuple(weight.shape), eight.group_of(name)), dtype=torch.uint8))
 
 
 def main() -> None:

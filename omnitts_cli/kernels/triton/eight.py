@@ -1,9 +1,9 @@
 """Products with matrices in 8 bits, whose layout plain_eight.py describes: the weights are read as bytes and become
 floats in registers.
 
-For one or two rows, a program multiplies whole numbers with a row, sums each group of 32 in float32, and multiplies the
-sum with the scale of the group: nothing is rounded before the end. For more rows, the weights are rounded to the format
-of the rows and go through the tensor cores; in bfloat16 this is a small part of the error of 8 bits.
+For one or two rows, a program multiplies whole numbers with a row, sums each group of inputs in float32, and multiplies
+the sum with the scale of the group: nothing is rounded before the end. For more rows, the weights are rounded to the
+format of the rows and go through the tensor cores; in bfloat16 this is a small part of the error of 8 bits.
 """
 
 from __future__ import annotations
@@ -13,30 +13,28 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from omnitts_cli.kernels.ops import GROUP, Normed
-from omnitts_cli.kernels.plain_eight import inputs_of
+from omnitts_cli.kernels.ops import Normed
+from omnitts_cli.kernels.plain_eight import group_of
 from omnitts_cli.kernels.tiles import ADDED, GATED, LINEAR, eight_row_tile, eight_tile
 from omnitts_cli.kernels.triton.norms import add_norm, norm
 from omnitts_cli.kernels.triton.overlap import announce, overlaps, wait
 from omnitts_cli.kernels.triton.products import ADD, PLAIN, SWIGLU, padded
 from omnitts_cli.kernels.triton.shared_memory import stages_in
 
-LANES = tl.constexpr(GROUP)
-
 
 @triton.jit
 def _eight(
     x, norm, weight, bias, extra, out, outputs: tl.constexpr, inputs: tl.constexpr, eps: tl.constexpr,
     normed: tl.constexpr, biased: tl.constexpr, ending: tl.constexpr, early: tl.constexpr,
-    block_n: tl.constexpr, groups: tl.constexpr,
+    block_n: tl.constexpr, groups: tl.constexpr, size: tl.constexpr,
 ):  # fmt: skip
     """Some outputs of one row. All weights of a program are asked for at once, so it waits for memory once; `groups`:
-    those of all inputs, filled up to a power of two."""
+    those of all inputs, filled up to a power of two; `size`: inputs of a group."""
     lines = tl.program_id(0) * block_n + tl.arange(0, block_n)
     batch = tl.program_id(1)
     group = tl.arange(0, groups)
-    k = group[:, None] * LANES + tl.arange(0, LANES)[None, :]
-    every: tl.constexpr = inputs // LANES
+    k = group[:, None] * size + tl.arange(0, size)[None, :]
+    every: tl.constexpr = inputs // size
     rows_of_weight: tl.constexpr = 2 * outputs if ending == SWIGLU else outputs
     here = weight.to(tl.pointer_type(tl.int8)) + lines[:, None, None] * inputs + k[None, :, :]
     scales = (weight + rows_of_weight * inputs).to(tl.pointer_type(tl.float16))
@@ -69,17 +67,17 @@ def _eight(
 
 
 @triton.jit
-def _floats(here, scales, kind: tl.constexpr, block_n: tl.constexpr, groups: tl.constexpr):
-    """A tile of weights [block_n, 32 * groups]."""
-    scale = tl.broadcast_to(tl.load(scales).to(tl.float32)[:, :, None], (block_n, groups, LANES))
-    return (tl.load(here).to(tl.float32) * tl.reshape(scale, (block_n, groups * LANES))).to(kind)
+def _floats(here, scales, kind: tl.constexpr, block_n: tl.constexpr, groups: tl.constexpr, size: tl.constexpr):
+    """A tile of weights [block_n, groups * size]."""
+    scale = tl.broadcast_to(tl.load(scales).to(tl.float32)[:, :, None], (block_n, groups, size))
+    return (tl.load(here).to(tl.float32) * tl.reshape(scale, (block_n, groups * size))).to(kind)
 
 
 @triton.jit
 def _eights(
     x, weight, bias, out, count, outputs: tl.constexpr, inputs: tl.constexpr, share: tl.constexpr,
     gated: tl.constexpr, biased: tl.constexpr, early: tl.constexpr,
-    block_m: tl.constexpr, block_n: tl.constexpr, groups: tl.constexpr,
+    block_m: tl.constexpr, block_n: tl.constexpr, groups: tl.constexpr, size: tl.constexpr,
 ):  # fmt: skip
     """Rows together. The inner sum may be split into parts of `share` inputs: out [parts, count, outputs]."""
     line = tl.program_id(0) * block_n + tl.arange(0, block_n)
@@ -87,13 +85,13 @@ def _eights(
     batch = tl.program_id(2) * block_m + tl.arange(0, block_m)
     there = batch[None, :] < count
     rows = tl.minimum(line, outputs - 1)
-    every: tl.constexpr = inputs // LANES
-    block_k: tl.constexpr = groups * LANES
+    every: tl.constexpr = inputs // size
+    block_k: tl.constexpr = groups * size
     lanes = tl.arange(0, block_k)
     rows_of_weight: tl.constexpr = 2 * outputs if gated else outputs
     here = weight.to(tl.pointer_type(tl.int8)) + rows[:, None] * inputs + part * share + lanes[None, :]
     scales = (weight + rows_of_weight * inputs).to(tl.pointer_type(tl.float16))
-    scales += rows[:, None] * every + part * (share // LANES) + tl.arange(0, groups)[None, :]
+    scales += rows[:, None] * every + part * (share // size) + tl.arange(0, groups)[None, :]
     source = x + batch[None, :] * inputs + lanes[:, None] + part * share
     kind = x.dtype.element_ty
     total = tl.zeros((block_n, block_m), tl.float32)
@@ -102,10 +100,12 @@ def _eights(
     wait(early)
     for start in tl.range(0, share, block_k):
         row = tl.load(source + start, there, 0.0)
-        at = start // LANES
-        total = tl.dot(_floats(here + start, scales + at, kind, block_n, groups), row, total, input_precision="ieee")
+        at = start // size
+        total = tl.dot(
+            _floats(here + start, scales + at, kind, block_n, groups, size), row, total, input_precision="ieee"
+        )
         if gated:
-            other = _floats(here + outputs * inputs + start, scales + outputs * every + at, kind, block_n, groups)
+            other = _floats(here + outputs * inputs + start, scales + outputs * every + at, kind, block_n, groups, size)
             second = tl.dot(other, row, second, input_precision="ieee")
     made = out.dtype.element_ty
     if biased:
@@ -121,13 +121,14 @@ def _one_by_one(
     x: Tensor, norm: Tensor | None, eps: float, weight: Tensor, bias: Tensor | None, extra: Tensor | None, ending: int
 ) -> Tensor:
     """A program has one row."""
-    x, inputs, gated = x.contiguous(), inputs_of(weight), ending == SWIGLU.value
+    x, inputs, gated = x.contiguous(), x.shape[-1], ending == SWIGLU.value
+    size = group_of(weight, inputs)
     outputs = weight.shape[0] // (2 if gated else 1)
     tile = eight_row_tile(GATED if gated else LINEAR if ending == PLAIN.value else ADDED, outputs, inputs)
     out = torch.empty((*x.shape[:-1], outputs), dtype=x.dtype, device=x.device)
     _eight[(outputs // tile.outputs, x.numel() // inputs)](
         x, norm, weight, bias, extra, out, outputs, inputs, eps,
-        norm is not None, bias is not None, ending, overlaps(), tile.outputs, tile.inputs // GROUP,
+        norm is not None, bias is not None, ending, overlaps(), tile.outputs, tile.inputs // size, size,
         num_warps=tile.warps, launch_pdl=overlaps(),
     )  # fmt: skip
     return out
@@ -135,7 +136,8 @@ def _one_by_one(
 
 def _together(x: Tensor, weight: Tensor, bias: Tensor | None, kind: int) -> Tensor:
     """[parts, ..., outputs]: sums in float32 if there are several parts."""
-    x, inputs = x.contiguous(), inputs_of(weight)
+    x, inputs = x.contiguous(), x.shape[-1]
+    size = group_of(weight, inputs)
     count, outputs = x.numel() // inputs, weight.shape[0] // (2 if kind == GATED else 1)
     tile, block_m = eight_tile(kind, count, inputs), padded(count)
     # what a turn keeps: bytes, the weights as floats, and the rows
@@ -146,7 +148,7 @@ def _together(x: Tensor, weight: Tensor, bias: Tensor | None, kind: int) -> Tens
     out = torch.empty((tile.parts, *x.shape[:-1], outputs), dtype=dtype, device=x.device)
     _eights[(triton.cdiv(outputs, tile.outputs), tile.parts, triton.cdiv(count, block_m))](
         x, weight, bias, out, count, outputs, inputs, inputs // tile.parts, kind == GATED, bias is not None, overlaps(),
-        block_m, tile.outputs, tile.inputs // GROUP,
+        block_m, tile.outputs, tile.inputs // size, size,
         num_warps=tile.warps, num_stages=stages_in(turn, tile.stages), launch_pdl=overlaps(),
     )  # fmt: skip
     return out
