@@ -48,7 +48,7 @@ def tune(
                 seed=tuning.seed, folder=tuning.output_dir, transcribe=tuning.transcribe, asr_model=tuning.asr_model,
                 full=tuning.full, samples=tuning.samples, keep=tuning.keep, dry_run=tuning.dry_run,
                 confirm=asked(progress, yes or messages.no_input), tell=console.notice, look=looks(progress),
-                device=machine.device, threads=machine.threads, offline=network.offline,
+                device=machine.device, threads=machine.threads, max_memory=machine.max_memory, offline=network.offline,
             )  # fmt: skip
         except Stopped as stopped:
             stopped.word += "; what was learned is kept, and the same command continues"

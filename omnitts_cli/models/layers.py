@@ -15,6 +15,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import FusedStack, LayerWeights, Normed, Ops
@@ -137,6 +138,9 @@ class Stack(nn.Module):
         self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
         self.norm = nn.Parameter(torch.ones(shape.hidden))
         self.fused: FusedStack | None = None
+        self.recomputes = (
+            False  # `forward` keeps the input of each layer only, and its gradients compute the rest again
+        )
 
     def fuse(self) -> None:
         """For inference, on devices that run a stack as one operation. Later changes of the weights are not seen."""
@@ -169,7 +173,15 @@ class Stack(nn.Module):
             q, k, v = (x.transpose(1, 2) for x in (q, k.repeat_interleave(shared, 2), v.repeat_interleave(shared, 2)))
             return F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
 
-        return self.ops.norm(self._run(self.first_norm(rows), attend))
+        if not self.recomputes:
+            return self.ops.norm(self._run(self.first_norm(rows), attend))
+
+        def layer(index: int, rows: Tensor) -> Tensor:
+            return self._layer(index, Normed(rows, self.layers[index].input_norm, self.shape.eps), attend).rows
+
+        for index in range(len(self.layers)):
+            rows = checkpoint(layer, index, rows, use_reentrant=False, preserve_rng_state=False)
+        return self.ops.norm(Normed(rows, self.norm, self.shape.eps))
 
     def first_norm(self, rows: Tensor) -> Normed:
         """Rows [..., H] and the norm through which the first layer reads them."""
@@ -258,18 +270,22 @@ class Stack(nn.Module):
         """`attend` takes a layer's index and its projection, and returns the concatenated heads. With `fills`, only the
         cache is wanted, so it ends after the attention of the last layer.
         """
-        ops, eps = self.ops, self.shape.eps
-        norms = [*(layer.input_norm for layer in self.layers[1:]), self.norm]
-        for index, (layer, norm) in enumerate(zip(self.layers, norms, strict=True)):
+        last = len(self.layers) - 1
+        for index in range(last + 1):
             if tap is not None and index == tap.layer:
                 tap.out.copy_(x.rows)
-            attended = attend(index, ops.norm_linear(x, layer.qkv))
-            if fills and norm is self.norm:
+            if fills and index == last:
+                attend(index, self.ops.norm_linear(x, self.layers[index].qkv))
                 break
-            x = ops.linear_add(attended, layer.out, x.rows, layer.mlp_norm, eps)
-            if layer.experts is not None:
-                x = Normed(layer.experts(x.rows, layer.mlp_norm, eps, ops), norm, eps)
-                continue
-            hidden = ops.norm_swiglu(x, layer.gate_up)
-            x = ops.linear_add(hidden, layer.down, x.rows, norm, eps)
+            x = self._layer(index, x, attend)
         return x
+
+    def _layer(self, index: int, x: Normed, attend: Callable[[int, Tensor], Tensor]) -> Normed:
+        """One layer: its input -> its result, with the norm of what follows."""
+        ops, eps, layer = self.ops, self.shape.eps, self.layers[index]
+        norm = self.layers[index + 1].input_norm if index + 1 < len(self.layers) else self.norm
+        attended = attend(index, ops.norm_linear(x, layer.qkv))
+        x = ops.linear_add(attended, layer.out, x.rows, layer.mlp_norm, eps)
+        if layer.experts is not None:
+            return Normed(layer.experts(x.rows, layer.mlp_norm, eps, ops), norm, eps)
+        return ops.linear_add(ops.norm_swiglu(x, layer.gate_up), layer.down, x.rows, norm, eps)

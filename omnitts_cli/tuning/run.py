@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from dataclasses import replace as changed
 from functools import partial
 from os import PathLike, fspath
@@ -23,6 +23,7 @@ from omnitts_cli.audio.resample import resample
 from omnitts_cli.devices.device import Device
 from omnitts_cli.errors import DeviceError, ModelError, Notice, UsageError
 from omnitts_cli.families.common.parts import Language, stored
+from omnitts_cli.families.known import family_of
 from omnitts_cli.fleet.disk import Lock
 from omnitts_cli.kernels import plain
 from omnitts_cli.settings.engine import EngineSettings
@@ -49,11 +50,12 @@ from omnitts_cli.tuning.recordings import (
     rows_in,
     usual_level,
 )
+from omnitts_cli.tuning.room import WayPlan
 from omnitts_cli.tuning.trainer import Course, Ids, LearningPlan, Trainer, refuse_few
 from omnitts_cli.tuning.verdict import MOST, SENTENCES, Compared, Sample, compare, pace_of, spoken, wer
 from omnitts_cli.voices import Cloned
 from omnitts_cli.weights.checkpoint import Checkpoint
-from omnitts_cli.weights.find import find
+from omnitts_cli.weights.find import HubName, find, here
 from omnitts_cli.weights.load import read, tensors_of
 from omnitts_cli.weights.sums import identity
 
@@ -82,6 +84,7 @@ class TunePlan:
     held: tuple[SpokenClip, ...]
     learning: LearningPlan
     device: str
+    room: WayPlan | None = None  # for all weights, if the model is on this machine
 
     @property
     def lines(self) -> list[tuple[str, str]]:
@@ -98,6 +101,7 @@ class TunePlan:
             ("model", f"{self.model}, {plan.words}"),
             *([("speakers", ", ".join(self.voices.values()))] if len(self.voices) > 1 else []),
             ("device", self.device),
+            *([("memory", self.room.words)] if self.room is not None else []),
             ("learning", f"at most {plan.epochs} epochs; it stops when the held-out loss stops falling"),
             ("voice", f"{self.name}   (omnitts say -v {self.name})"),
             ("run", str(self.folder)),
@@ -129,6 +133,7 @@ class TunePlan:
             "seconds": round(found.seconds, 1), "held_out": len(self.held), "left_out": found.left_out,
             "mended": {what: count for what, count in found.mended.items() if count}, "rank": self.learning.rank,
             **({"speakers": self.voices} if len(self.voices) > 1 else {}),
+            **({"memory_bytes": self.room.size_bytes, **asdict(self.room.way)} if self.room is not None else {}),
         }  # fmt: skip
 
 
@@ -188,6 +193,7 @@ def tune(
     look: LookAt = lambda stage: None,
     device: str = "auto",
     threads: int | None = None,
+    max_memory: int | None = None,
     offline: bool = False,
 ) -> Tuned:
     """Teaches a model the voice of a person, and saves it under `name`. The same call again continues a run.
@@ -199,6 +205,7 @@ def tune(
     transcribe: a speech recogniser (asr_model) writes missing texts, and counts word errors of the result. Without it,
     Whisper counts them if it is on the machine.
     full: all weights learn instead of an adapter; the result is a model folder, `model` in the folder of the run.
+    max_memory: bytes of the device; with `full`, what is slower but takes less is chosen by it, or by what is free.
     samples: three sentences are spoken after each epoch.
     keep: how many of the last epochs leave their voices in the folder of the run; the best epoch does, too.
     confirm: asked with the plan before anything is learned; tell, look: called with notices and progress.
@@ -212,7 +219,7 @@ def tune(
         raise UsageError(
             "whose voice is this, and have they agreed to it being copied?", hint='--consent "who, and when"'
         )
-    chosen, settings = device_of(fspath(model), device, threads, offline, full)
+    chosen, settings = device_of(fspath(model), device, threads, offline, full, max_memory)
     if full and samples:
         raise UsageError("--samples speaks adapters only", hint="leave out --full or --samples")
     place = Path(folder) if folder is not None else runs() / name
@@ -227,6 +234,8 @@ def tune(
     )
     if transcripts is not None:
         transcripts.keep()  # also if nothing is learned now: people can correct them first
+    if full:
+        plan = with_room(plan, chosen)
     plan.check(free=not (replace or dry_run))
     if dry_run or not confirm(plan):
         return Tuned(plan, stopped=not dry_run)
@@ -240,9 +249,11 @@ def tune(
         lock.release()
 
 
-def device_of(model: str, device: str, threads: int | None, offline: bool, full: bool) -> tuple[Device, EngineSettings]:
+def device_of(
+    model: str, device: str, threads: int | None, offline: bool, full: bool, max_memory: int | None = None
+) -> tuple[Device, EngineSettings]:
     """Where it learns, and in which precision: a card keeps weights that do not learn in its own."""
-    given = {"device": device, "threads": threads, "offline": offline}
+    given = {"device": device, "threads": threads, "offline": offline, "max_memory": max_memory}
     chosen = device_for(model, EngineSettings.of(given, "tune()"))
     if chosen.few_graphs:
         if device != "auto":
@@ -256,6 +267,15 @@ def device_of(model: str, device: str, threads: int | None, offline: bool, full:
 def runs() -> Path:
     """Where runs are kept."""
     return voice_files.folder().parent / "tune"
+
+
+def with_room(plan: TunePlan, device: Device) -> TunePlan:
+    """The plan with the way in which all weights learn. Without one if the model has not been downloaded yet."""
+    found = here(plan.model, variant="base")
+    if isinstance(found, HubName) or found.folder is None or (family := family_of(found.folder)).stored is None:
+        return plan
+    room = plan.learning.room(family.stored(family.read_config(found.folder)).language[1], device)
+    return changed(plan, room=room, learning=changed(plan.learning, way=room.way))
 
 
 def planned(
@@ -281,12 +301,15 @@ class TuneRun:
         self, plan: TunePlan, device: Device, settings: EngineSettings, language: str | None,
         tell: Callable[[Notice], None], look: LookAt, hear: Transcriber | None = None,
     ) -> None:  # fmt: skip
-        self.plan, self.device, self.tell, self.look, self.settings = plan, device, tell, look, settings
+        self.device, self.tell, self.look, self.settings = device, tell, look, settings
         self.code, self.hear = language, hear
         found = find(plan.model, variant="base", offline=settings.offline)
         if found.folder is None:
             raise ModelError(f"{plan.model} has random weights, which cannot be tuned", hint=f"-m {EMBEDDED}")
         self.name, self.base = found.name, found.folder
+        self.plan = plan if plan.room is not None or not plan.learning.full else with_room(plan, device)
+        if self.plan.room is not None and not self.plan.room.fits:
+            tell(Notice("all weights may not fit into the memory", cause=self.plan.room.words, hint="leave out --full"))
         self.model, self.pieces = stored_model(found.folder, found.name, device, settings, tell, ops=plain.OPS)
         if "cloned" not in self.model.kinds or self.model.cloner is None:
             raise ModelError(f"{found.name} cannot clone, so it cannot be tuned", hint="-m 0.6b-base   or   -m tiny")

@@ -28,12 +28,13 @@ class Steps:
 
     def __init__(
         self, device: Device, weights: Sequence[nn.Parameter], weight_decay: float,
-        gradients: Callable[[PaddedBatch, Tensor, Tensor], None],
+        gradients: Callable[[PaddedBatch, Tensor, Tensor], None], half_moments: bool = False,
     ) -> None:  # fmt: skip
         self.device, self.weights, self._gradients = device, list(weights), gradients
+        self._moments = torch.bfloat16 if half_moments else torch.float32
         where = device.torch_device
         self.rate = torch.zeros((), device=where)
-        self.optimiser = optimiser(device, self.weights, self.rate, (0.9, 0.95), weight_decay)
+        self.optimiser = optimiser(device, self.weights, self.rate, (0.9, 0.95), weight_decay, half_moments)
         self._sums, self._losses = torch.zeros(2, device=where), torch.zeros(2, device=where)
         for one in self.weights:
             one.grad = torch.zeros_like(one)
@@ -111,9 +112,8 @@ class Steps:
     def resume(self, names: Sequence[str], tensors: dict[str, Tensor]) -> None:
         """Puts `state` back, in place where steps are recorded."""
         for name, one in zip(names, self.weights, strict=True):
-            kept = {
-                key: tensors[f"{key}.{name}"] for key in ("step", "exp_avg", "exp_avg_sq") if f"{key}.{name}" in tensors
-            }
+            types = {"step": torch.float32, "exp_avg": self._moments, "exp_avg_sq": self._moments}
+            kept = {key: tensors[f"{key}.{name}"].to(kind) for key, kind in types.items() if f"{key}.{name}" in tensors}
             known = self.optimiser.state.get(one)
             if known:
                 for key, value in kept.items():

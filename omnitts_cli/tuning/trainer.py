@@ -29,9 +29,10 @@ from omnitts_cli.request import Request, TextMode
 from omnitts_cli.tuning import checkpoints, loss
 from omnitts_cli.tuning.journal import Journal, falling_rate
 from omnitts_cli.tuning.learned import LearnedAdapter, fresh, places_in
-from omnitts_cli.tuning.learning import half
+from omnitts_cli.tuning.learning import half, half_type
 from omnitts_cli.tuning.loss import REST_WEIGHT, BatchShape, PaddedBatch, SpokenText, losses
 from omnitts_cli.tuning.prepared import PreparedClip
+from omnitts_cli.tuning.room import TEXT_TABLE, Shapes, Way, WayPlan, room_for
 from omnitts_cli.tuning.steps import Steps
 from omnitts_cli.voices import Adapter, Cloned
 
@@ -44,7 +45,6 @@ WORSE = 3.0  # a loss this much above the first one means that the run diverged
 SAVE_EVERY_S = 60.0
 LEAST_POSITIONS = 100  # of one part of a step
 HEAVY = 1 << 30  # bytes of weights that are saved after each epoch only
-TEXT_TABLE = "text.table"
 VECTOR = "vector"
 
 
@@ -68,11 +68,17 @@ class LearningPlan:
     gain: float = 0.002
     minutes: float | None = None  # of learning
     seed: int = 0
+    way: Way | None = None  # in which all weights learn; None: what fits into the memory has not been looked for
 
     @property
     def words(self) -> str:
         """What learns, for people."""
         return "all weights" if self.full else f"adapter of rank {self.rank} on {' and '.join(self.stacks)}"
+
+    def room(self, shapes: Shapes, device: Device) -> WayPlan:
+        """How all weights of these shapes can learn in the free memory of a device."""
+        positions = min(POSITIONS, round(1.1 * self.step_s * POSITIONS_PER_S))
+        return room_for(shapes, device.free_bytes(), positions, self.predicted, half_type(device) is not None)
 
 
 @dataclass(frozen=True)
@@ -136,10 +142,12 @@ class Trainer:
         ])  # fmt: skip
         language.text.table.data = language.text.table.data.to(device.torch_device)
         self.adapter: LearnedAdapter | None = None
+        way = plan.way or Way()
         if plan.full:
             learned = {name: one for name, one in language.named_parameters() if name != TEXT_TABLE}
             for one in learned.values():
                 one.requires_grad_(True)
+            language.talker.stack.recomputes = language.predictor.stack.recomputes = way.recomputes
         else:
             places = places_in(language, names, plan.stacks)
             self.adapter = LearnedAdapter(language, places, fresh(language, places, plan.rank, plan.alpha, plan.seed))
@@ -148,7 +156,8 @@ class Trainer:
         # in units of the rate of the others, so that one rate serves both
         self.shift = nn.Parameter(torch.zeros_like(self._known))
         self.learned: dict[str, nn.Parameter] = {**learned, VECTOR: self.shift}
-        self.steps = Steps(device, [*self.learned.values()], 0.01 if plan.full else 0.0, self._gradients)
+        weight_decay, halves = (0.01, way.half_moments) if plan.full else (0.0, False)
+        self.steps = Steps(device, [*self.learned.values()], weight_decay, self._gradients, halves)
         self.course = Course()
         self.most = POSITIONS  # of one part of a step, with padding
         self._ready: tuple[int, list[tuple[PaddedBatch, Tensor]]] | None = None
@@ -284,7 +293,10 @@ class Trainer:
             shape = None
             if length is not None:
                 rows = min(self._together(length), max(1, self.most // length))
-                shape = BatchShape(rows, length, KNOWN, max(1, -(-len(mine) // CHOSEN)) * CHOSEN)
+                # one size for all steps of this length, if that is no waste; another size would be captured anew
+                whole = len(part) == len(examples) and 2 * self.plan.predicted <= rows * length
+                wanted = self.plan.predicted if whole else max(1, len(mine))
+                shape = BatchShape(rows, length, KNOWN, -(-wanted // CHOSEN) * CHOSEN)
             parts.append((self._batch(part, mine, shape), shares))
         return parts
 
@@ -434,7 +446,7 @@ class Trainer:
             (clip.text, clip.speaker, round(clip.seconds, 3), int(clip.copies[0].sum()))
             for clip in (*self.clips, *self.held)
         ]
-        plan = {key: value for key, value in asdict(self.plan).items() if key != "minutes"}
+        plan = {key: value for key, value in asdict(self.plan).items() if key not in ("minutes", "way")}
         return json.dumps([plan, self.ids.language, data], sort_keys=True)
 
 

@@ -269,3 +269,13 @@ def test_the_same_call_continues(folder: Path, home: Path, monkeypatch: pytest.M
     assert "learning" not in names and again.course.best == first.course.best and again.won
     lines = [json.loads(line) for line in (home / "run" / "curves.jsonl").read_text().splitlines()]
     assert sum("held" in line for line in lines) == 2
+
+
+def test_the_plan_says_how_all_weights_fit(omnitts: Omnitts, folder: Path) -> None:
+    """And nothing of it if an adapter learns."""
+    model = str(tune_kit.folder("small"))
+    given = ("tune", str(folder), *ARGUMENTS, "-m", model, "--dry-run", "--json")
+    found = [json.loads(omnitts(*given, *more).out) for more in ((), ("--full",), ("--full", "--max-memory", "1GB"))]
+    assert "memory_bytes" not in found[0]
+    assert not found[1]["half_moments"] and found[1]["memory_bytes"] > 0
+    assert found[2]["half_moments"] and found[2]["recomputes"]
