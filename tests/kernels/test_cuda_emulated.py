@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import cuda_emulator
+import hopper
 import pytest
 import torch
 from cuda_emulator import EmulatedKernel
@@ -43,32 +44,11 @@ def emulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def normal(*shape: int, std: float = 0.02) -> Tensor:
-    return (std * torch.randn(shape)).bfloat16()
+    return hopper.normal(*shape, std=std, device="cpu")
 
 
-def layers_of(blocks: int, count: int) -> list[LayerWeights]:
-    """Random layers of a released shape."""
-    hidden, inner = 1024 * blocks, 3072 * blocks
-    shapes = {"qkv": (4096, hidden), "out": (hidden, 2048), "gate_up": (2 * inner, hidden), "down": (hidden, inner)}
-    norms = {"input_norm": hidden, "mlp_norm": hidden, "q_norm": 128, "k_norm": 128}
-    return [
-        LayerWeights(
-            **{name: normal(*shape) for name, shape in shapes.items()},
-            **{name: 1 + normal(width, std=0.1) for name, width in norms.items()},
-        )
-        for _ in range(count)
-    ]
-
-
-def in_type(layer: LayerWeights, dtype: torch.dtype) -> dict[str, Tensor]:
-    return {name: getattr(layer, name).to(dtype) for name in LayerWeights.__annotations__}
-
-
-def after_attention(x: Tensor, seen: Tensor, of: dict[str, Tensor]) -> Tensor:
-    """The rest of a layer, from what its heads have attended to."""
-    x = x + seen @ of["out"].T
-    gate, up = (plain.rms_norm(x, of["mlp_norm"], 1e-6) @ of["gate_up"].T).chunk(2, -1)
-    return x + (torch.nn.functional.silu(gate) * up) @ of["down"].T
+def stack_of(blocks: int, count: int) -> tuple[list[LayerWeights], Tensor]:
+    return hopper.layers_of(blocks, count, "cpu"), hopper.norm_of(1024 * blocks, "cpu")
 
 
 # ---- the predictor: one layer, two groups
@@ -76,9 +56,7 @@ def after_attention(x: Tensor, seen: Tensor, of: dict[str, Tensor]) -> Tensor:
 
 @functools.cache
 def parts() -> PredictorParts:
-    torch.manual_seed(5)
-    heads, tables = normal(GROUPS - 1, 2048, 1024, std=0.05), normal(GROUPS - 2, 2048, 1024, std=0.5)
-    return PredictorParts(layers_of(1, 1), 1 + normal(1024, std=0.1), 1e-6, 8, *rotations(GROUPS, "cpu"), heads, tables)
+    return hopper.predictor_parts(GROUPS, 1, "cpu")
 
 
 def made(monkeypatch: pytest.MonkeyPatch, *, exact: bool = False) -> predictor.PersistentPredictor:
@@ -88,34 +66,8 @@ def made(monkeypatch: pytest.MonkeyPatch, *, exact: bool = False) -> predictor.P
         return predictor.PersistentPredictor(parts(), {}, exact)
 
 
-def asked(rows: int, *, temperature: float = 0.9, top_p: float = 1.0) -> tuple[Tensor, ...]:
-    torch.manual_seed(1)
-    return (
-        *(torch.randn(64, 1024).bfloat16()[:rows] for _ in range(2)),
-        torch.randint(0, 2048, (64,))[:rows],
-        torch.randint(0, 2**62, (64,))[:rows],
-        torch.randint(0, 1000, (64,))[:rows],
-        torch.full((rows,), temperature),
-        torch.full((rows,), 50),
-        torch.full((rows,), top_p),
-    )
-
-
-def teacher_forced(given: tuple[Tensor, ...], codes: Tensor, dtype: torch.dtype) -> Tensor:
-    """Logits [groups - 1, rows, 2048] of the plain operations for these codes."""
-    later = [parts().tables[group, codes[:, group + 1]] for group in range(GROUPS - 2)]
-    x = torch.stack([given[0], given[1], *later], 1).to(dtype)
-    causal = torch.ones(GROUPS, GROUPS, dtype=torch.bool).tril()
-    for layer in parts().layers:
-        of = in_type(layer, dtype)
-        qkv = plain.rms_norm(x, of["input_norm"], 1e-6) @ of["qkv"].T
-        rotation = parts().cos[None], parts().sin[None]
-        q, k, v = plain.split_heads(qkv, of["q_norm"], of["k_norm"], 1e-6, *rotation, 8)
-        q, k, v = (x.transpose(1, 2) for x in (q, k.repeat_interleave(2, 2), v.repeat_interleave(2, 2)))
-        seen = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=causal)
-        x = after_attention(x, seen.transpose(1, 2).flatten(2), of)
-    states = plain.rms_norm(x, parts().norm.to(dtype), 1e-6)[:, 1:]
-    return torch.einsum("ngp,gcp->gnc", states, parts().heads.to(dtype))
+def asked(rows: int, **settings: float) -> tuple[Tensor, ...]:
+    return hopper.predictor_inputs(rows, device="cpu", **settings)
 
 
 def frame(kernel: predictor.PersistentPredictor, given: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
@@ -141,8 +93,10 @@ def test_a_frame(rows: int, order: int, settings: dict[str, float], monkeypatch:
     EmulatedKernel.order = order
     given = asked(rows, **settings)
     codes, logits = frame(made(monkeypatch), given)
-    want = teacher_forced(given, codes, torch.float32)
-    assert relative_error(logits, want) < 1.1 * relative_error(teacher_forced(given, codes, torch.bfloat16), want)
+    want = hopper.teacher_forced(parts(), given, codes, torch.float32)
+    assert relative_error(logits, want) < 1.1 * relative_error(
+        hopper.teacher_forced(parts(), given, codes, torch.bfloat16), want
+    )
     drawn = [plain.choose(logits[group - 1], given[3], given[4], group, *given[5:]) for group in range(1, GROUPS)]
     assert torch.equal(codes, torch.stack([given[2], *drawn], 1))
 
@@ -183,19 +137,6 @@ def step(kernel: Any, x: Tensor, at: Tensor, slots: Tensor, keys: Tensor, values
     return hidden
 
 
-def plain_step(stack: Any, x: Tensor, at: Tensor, slots: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-    """The same with the plain operations, in the type of the keys."""
-    layers, norm = stack
-    x = x.to(keys.dtype)[:, None]
-    for index, layer in enumerate(layers):
-        of = in_type(layer, keys.dtype)
-        qkv = plain.rms_norm(x, of["input_norm"], 1e-6) @ of["qkv"].T
-        cache = keys[index], values[index], slots, at[:, None], CAPACITY
-        seen = plain.attend_cached(qkv, of["q_norm"], of["k_norm"], 1e-6, *rotations(CAPACITY, "cpu"), *cache)
-        x = after_attention(x, seen, of)
-    return plain.rms_norm(x, norm.to(keys.dtype), 1e-6)[:, 0]
-
-
 @pytest.mark.parametrize(
     ("blocks", "places", "order"),
     [
@@ -209,14 +150,14 @@ def test_a_step(blocks: int, places: list[int], order: int) -> None:
     """Near to float32; keys and values are written for these rows alone."""
     EmulatedKernel.order = order
     torch.manual_seed(blocks)
-    stack = layers_of(blocks, LAYERS), 1 + normal(1024 * blocks, std=0.1)
+    stack = stack_of(blocks, LAYERS)
     keys, values = (torch.randn(LAYERS, 6, 8, CAPACITY, 128).bfloat16() for _ in range(2))
     x, at = torch.randn(len(places), 1024 * blocks).bfloat16(), torch.tensor(places)
     slots = torch.tensor([4, 1, 5, 0, 2])[: len(places)]
     before, wide = keys.clone(), (keys.float(), values.float())
-    exact = plain_step(stack, x, at, slots, *wide)
+    exact = hopper.plain_step(stack, x, at, slots, *wide)
     rounded = keys.clone(), values.clone()
-    bound = 1.1 * relative_error(plain_step(stack, x, at, slots, *rounded), exact)
+    bound = 1.1 * relative_error(hopper.plain_step(stack, x, at, slots, *rounded), exact)
     assert relative_error(step(talker.PersistentTalker(*stack, {}), x, at, slots, keys, values), exact) < bound
     for row, (place, slot) in enumerate(zip(places, slots, strict=True)):
         for found, want in ((keys, wide[0]), (values, wide[1])):
@@ -240,7 +181,7 @@ def test_a_step_has_the_same_bits_among_many(blocks: int, many: int, order: int,
     """Hidden states, keys and values of a row among many are those of the row alone and of three; near to float32."""
     EmulatedKernel.order = order
     torch.manual_seed(many)
-    stack = layers_of(blocks, layers), 1 + normal(1024 * blocks, std=0.1)
+    stack = stack_of(blocks, layers)
     kernel = talker.PersistentTalker(*stack, {}, exact=True)
     keys, values = (torch.randn(layers, many + 1, 8, CAPACITY, 128).bfloat16() for _ in range(2))
     x, at, slots = (
@@ -257,15 +198,15 @@ def test_a_step_has_the_same_bits_among_many(blocks: int, many: int, order: int,
         for found, want in zip((keys, values), alone, strict=True):
             assert torch.equal(found[:, slots[some]], want[:, slots[some]])
             assert not torch.equal(found, want)
-    exact = plain_step(stack, x, at, slots, *wide)
-    assert relative_error(hidden, exact) < 1.1 * relative_error(plain_step(stack, x, at, slots, *rounded), exact)
+    exact = hopper.plain_step(stack, x, at, slots, *wide)
+    assert relative_error(hidden, exact) < 1.1 * relative_error(hopper.plain_step(stack, x, at, slots, *rounded), exact)
 
 
 @functools.cache
 def row_layers(blocks: int) -> tuple[rows.RowLayers, cuda_emulator.Overflow]:
     """One layer with the weights of several rows."""
     torch.manual_seed(blocks)
-    (layer,), norm = layers_of(blocks, 1), 1 + normal(1024 * blocks, std=0.1)
+    (layer,), norm = stack_of(blocks, 1)
     lines = Layout(CPU, blocks).layer(layer, in_parts=True)[None]
     overflow = cuda_emulator.Overflow()
     return rows.RowLayers(lines, norms([layer], norm), overflow.address, predictor=False, fine=True), overflow

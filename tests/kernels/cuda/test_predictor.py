@@ -13,16 +13,14 @@ from typing import Any
 import pytest
 import tables
 import torch
-from hopper import NEEDS_HOPPER, relative_error
+from hopper import NEEDS_HOPPER, predictor_inputs, predictor_parts, relative_error, teacher_forced
 from torch import Tensor
 
 from omnitts_cli.errors import DeviceError
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.cuda import predictor as cuda
 from omnitts_cli.kernels.cuda.predictor import fuse_predictor
-from omnitts_cli.kernels.ops import LayerWeights, PredictorParts
 
-SHAPES = {"qkv": (4096, 1024), "out": (1024, 2048), "gate_up": (6144, 1024), "down": (1024, 3072)}
 pytestmark = NEEDS_HOPPER
 ROWS = (1, 2, 5, 8, 9, 16)
 SETTINGS = (
@@ -35,45 +33,8 @@ SETTINGS = (
 )
 
 
-@functools.cache
-def parts(scale: float = 1.0) -> PredictorParts:
-    """Random weights of the released shape."""
-    torch.manual_seed(5)
-    device = torch.device("cuda")
-
-    def normal(*shape: int, std: float = 0.02) -> Tensor:
-        return (std * torch.randn(shape, device=device)).bfloat16()
-
-    def norm(width: int) -> Tensor:
-        return 1 + normal(width, std=0.1)
-
-    layers = [
-        LayerWeights(
-            input_norm=norm(1024), mlp_norm=norm(1024), q_norm=norm(128), k_norm=norm(128),
-            **{name: normal(*shape) * (scale if name == "down" else 1) for name, shape in SHAPES.items()},
-        )
-        for _ in range(5)
-    ]  # fmt: skip
-    turns = torch.arange(16, device=device)[:, None] * 1e6 ** -(torch.arange(64, device=device) / 64)
-    heads, tables = normal(15, 2048, 1024, std=0.05), normal(14, 2048, 1024, std=0.5)
-    return PredictorParts(layers, norm(1024), 1e-6, 8, turns.cos(), turns.sin(), heads, tables)
-
-
-def inputs(rows: int, seed: int = 1, **settings: Any) -> tuple[Tensor, ...]:
-    """hidden, first row, first codes, seeds, frames, temperature, top-k, top-p."""
-    torch.manual_seed(seed)
-    device = torch.device("cuda")
-    values = {"temperature": 0.9, "top_k": 50, "top_p": 1.0} | settings
-    return (
-        torch.randn(rows, 1024, device=device).bfloat16(),
-        torch.randn(rows, 1024, device=device).bfloat16(),
-        torch.randint(0, 2048, (rows,), device=device),
-        torch.randint(0, 2**62, (rows,), device=device),
-        torch.randint(0, 1000, (rows,), device=device),
-        torch.full((rows,), values["temperature"], device=device),
-        torch.full((rows,), values["top_k"], device=device, dtype=torch.int64),
-        torch.full((rows,), values["top_p"], device=device),
-    )
+parts = functools.cache(predictor_parts)
+inputs = predictor_inputs
 
 
 @functools.cache
@@ -83,36 +44,14 @@ def kernel(hold: int = 0) -> Any:
     return made
 
 
-def teacher_forced(given: tuple[Tensor, ...], codes: Tensor, dtype: torch.dtype) -> Tensor:
-    """Logits [B, 15, 2048] of the plain operations for these codes, from weights in `dtype`."""
-    whole = parts()
-    shape = given[0].shape[0]
-    later = [whole.tables[g, codes[:, g + 1]] for g in range(14)]
-    rows = torch.stack([given[0], given[1], *later], 1).to(dtype)
-    causal = torch.ones(16, 16, dtype=torch.bool, device=rows.device).tril()
-    for layer in whole.layers:
-        weights = {name: getattr(layer, name).to(dtype) for name in LayerWeights.__annotations__}
-        qkv = plain.rms_norm(rows, weights["input_norm"], 1e-6) @ weights["qkv"].T
-        q, k, v = plain.split_heads(
-            qkv, weights["q_norm"], weights["k_norm"], 1e-6, whole.cos[None], whole.sin[None], 8
-        )
-        q, k, v = (x.transpose(1, 2) for x in (q, k.repeat_interleave(2, 2), v.repeat_interleave(2, 2)))
-        seen = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=causal)
-        rows = rows + seen.transpose(1, 2).reshape(shape, 16, 2048) @ weights["out"].T
-        gate, up = (plain.rms_norm(rows, weights["mlp_norm"], 1e-6) @ weights["gate_up"].T).chunk(2, -1)
-        rows = rows + (torch.nn.functional.silu(gate) * up) @ weights["down"].T
-    states = plain.rms_norm(rows, whole.norm.to(dtype), 1e-6)[:, 1:]
-    return torch.einsum("ngp,gcp->ngc", states, whole.heads.to(dtype))
-
-
 @pytest.mark.parametrize("rows", ROWS)
 def test_logits_are_as_near_to_float32_as_those_of_the_plain_operations(rows: int) -> None:
     given = inputs(rows)
     logits = torch.zeros(15, rows, 2048, device="cuda", dtype=torch.bfloat16)
     codes = kernel()(*given, logits)
-    want = teacher_forced(given, codes, torch.float32)
-    rounded = relative_error(teacher_forced(given, codes, torch.bfloat16), want)
-    assert relative_error(logits.transpose(0, 1), want) < min(1.2e-2, rounded * 1.1)
+    want = teacher_forced(parts(), given, codes, torch.float32)
+    rounded = relative_error(teacher_forced(parts(), given, codes, torch.bfloat16), want)
+    assert relative_error(logits, want) < min(1.2e-2, rounded * 1.1)
 
 
 @pytest.mark.parametrize("rows", ROWS)

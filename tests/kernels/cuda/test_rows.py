@@ -8,29 +8,15 @@ from typing import Any
 import pytest
 import tables
 import torch
-from hopper import NEEDS_HOPPER, relative_error, rotations
+from hopper import NEEDS_HOPPER, layers_of, norm_of, normal, plain_step, predictor_parts, relative_error, rotations
 from torch import Tensor
 
-from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.cuda.rows import TILED_ROWS
-from omnitts_cli.kernels.ops import LayerWeights, PredictorParts
+from omnitts_cli.kernels.ops import LayerWeights
 
 pytestmark = NEEDS_HOPPER
 LAYERS, CAPACITY, MOST = 3, 1000, 130
 COUNTS = (*range(1, 66), 96, 128, MOST)
-
-
-def normal(*shape: int, std: float = 0.02) -> Tensor:
-    return (std * torch.randn(shape, device="cuda")).bfloat16()
-
-
-def layers_of(blocks: int, count: int) -> list[LayerWeights]:
-    """Random layers of a released shape."""
-    hidden, inner = 1024 * blocks, 3072 * blocks
-    shapes = {"qkv": (4096, hidden), "out": (hidden, 2048), "gate_up": (2 * inner, hidden), "down": (hidden, inner)}
-    widths = {"input_norm": hidden, "mlp_norm": hidden, "q_norm": 128, "k_norm": 128}
-    norms = {name: 1 + normal(width, std=0.1) for name, width in widths.items()}
-    return [LayerWeights(**{name: normal(*shape) for name, shape in shapes.items()}, **norms) for _ in range(count)]
 
 
 @functools.cache
@@ -38,7 +24,7 @@ def talker(blocks: int) -> tuple[Any, list[LayerWeights], Tensor]:
     from omnitts_cli.kernels.cuda.talker import fuse_step
 
     torch.manual_seed(blocks)
-    layers, norm = layers_of(blocks, LAYERS), 1 + normal(1024 * blocks, std=0.1)
+    layers, norm = layers_of(blocks, LAYERS), norm_of(1024 * blocks)
     made = fuse_step(layers, norm, 8, 1e-6, exact=True)
     assert made is not None
     return made, layers, norm
@@ -48,10 +34,7 @@ def talker(blocks: int) -> tuple[Any, list[LayerWeights], Tensor]:
 def predictor() -> Any:
     from omnitts_cli.kernels.cuda.predictor import fuse_predictor
 
-    torch.manual_seed(5)
-    heads, tables = normal(15, 2048, 1024, std=0.05), normal(14, 2048, 1024, std=0.5)
-    parts = PredictorParts(layers_of(1, 5), 1 + normal(1024, std=0.1), 1e-6, 8, *rotations(16), heads, tables)
-    made = fuse_predictor(parts, exact=True)
+    made = fuse_predictor(predictor_parts(), exact=True)
     assert made is not None
     return made
 
@@ -110,22 +93,11 @@ def test_sixteen_rows_without_the_option_have_the_bits_of_eight(blocks: int) -> 
 def test_a_step_is_near_to_float32(blocks: int) -> None:
     made, layers, norm = talker(blocks)
     rows, positions, slots, keys, values = talker_inputs(blocks)
-
-    def plain_step(dtype: torch.dtype) -> Tensor:
-        x, cache = rows.to(dtype)[:, None], (keys.to(dtype), values.to(dtype))
-        for index, layer in enumerate(layers):
-            of = {name: getattr(layer, name).to(dtype) for name in LayerWeights.__annotations__}
-            qkv = plain.rms_norm(x, of["input_norm"], 1e-6) @ of["qkv"].T
-            places = cache[0][index], cache[1][index], slots, positions[:, None], CAPACITY
-            seen = plain.attend_cached(qkv, of["q_norm"], of["k_norm"], 1e-6, *rotations(CAPACITY), *places)
-            x = x + seen @ of["out"].T
-            gate, up = (plain.rms_norm(x, of["mlp_norm"], 1e-6) @ of["gate_up"].T).chunk(2, -1)
-            x = x + (torch.nn.functional.silu(gate) * up) @ of["down"].T
-        return plain.rms_norm(x, norm.to(dtype), 1e-6)[:, 0]
-
-    exact = plain_step(torch.float32)
+    given = (layers, norm), rows, positions, slots
+    exact = plain_step(*given, keys.float(), values.float())
     found = made(rows, positions, slots, *rotations(CAPACITY), keys.clone(), values.clone())
-    assert relative_error(found, exact) < 1.1 * relative_error(plain_step(torch.bfloat16), exact)
+    bound = 1.1 * relative_error(plain_step(*given, keys.clone(), values.clone()), exact)
+    assert relative_error(found, exact) < bound
 
 
 def test_a_frame_has_the_same_bits_for_every_count() -> None:

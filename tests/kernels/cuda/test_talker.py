@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 import tables
 import torch
-from hopper import NEEDS_HOPPER, relative_error, rotations
+from hopper import NEEDS_HOPPER, layers_of, norm_of, plain_step, relative_error, rotations
 from torch import Tensor
 
 from omnitts_cli.errors import DeviceError
-from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.cuda import layout
 from omnitts_cli.kernels.cuda import talker as cuda
 from omnitts_cli.kernels.cuda.talker import fuse_step
@@ -27,23 +26,7 @@ PLACES = (0, 1, 15, 16, 17, 126, 127, 128, 129, 700, 1023, 1024, 1025, 2199)
 def weights(blocks: int, scale: float = 1.0) -> tuple[list[LayerWeights], Tensor]:
     """Random layers of a released talker's shape, and the final norm."""
     torch.manual_seed(blocks)
-    hidden, inner = 1024 * blocks, 3072 * blocks
-    sizes = {"qkv": (4096, hidden), "out": (hidden, 2048), "gate_up": (2 * inner, hidden), "down": (hidden, inner)}
-
-    def normal(*shape: int, std: float = 0.02) -> Tensor:
-        return (std * torch.randn(shape, device="cuda")).bfloat16()
-
-    def norm(width: int) -> Tensor:
-        return 1 + normal(width, std=0.1)
-
-    layers = [
-        LayerWeights(
-            input_norm=norm(hidden), mlp_norm=norm(hidden), q_norm=norm(128), k_norm=norm(128),
-            **{name: normal(*shape) * (scale if name == "down" else 1) for name, shape in sizes.items()},
-        )
-        for _ in range(LAYERS)
-    ]  # fmt: skip
-    return layers, norm(hidden)
+    return layers_of(blocks, LAYERS, scale=scale), norm_of(1024 * blocks)
 
 
 @functools.cache
@@ -71,30 +54,16 @@ def rows_of(blocks: int, count: int) -> Tensor:
     return torch.randn(count, 1024 * blocks, device="cuda").bfloat16()
 
 
-def step(blocks: int, place: int, keys: Tensor, values: Tensor, hold: int = 0) -> Tensor:
-    """The kernel's hidden state for a random row at `place` of slot 1."""
+def row_at(blocks: int, place: int) -> tuple[Tensor, Tensor, Tensor]:
+    """A random row at `place` of slot 1: row, position, slot."""
     torch.manual_seed(place)
     row = torch.randn(1, 1024 * blocks, device="cuda").bfloat16()
-    position, slot = torch.tensor([place], device="cuda"), torch.tensor([1], device="cuda")
-    return kernel(blocks, hold)(row, position, slot, *turns(), keys, values)
+    return row, torch.tensor([place], device="cuda"), torch.tensor([1], device="cuda")
 
 
-def plain_step(blocks: int, place: int, keys: Tensor, values: Tensor, dtype: torch.dtype) -> Tensor:
-    """The same with the plain operations and everything in `dtype`; writes keys and values."""
-    torch.manual_seed(place)
-    x = torch.randn(1, 1024 * blocks, device="cuda").bfloat16().to(dtype)[:, None]
-    layers, norm = weights(blocks)
-    position, slot = torch.tensor([[place]], device="cuda"), torch.tensor([1], device="cuda")
-    for index, layer in enumerate(layers):
-        of = {name: getattr(layer, name).to(dtype) for name in LayerWeights.__annotations__}
-        qkv = plain.rms_norm(x, of["input_norm"], 1e-6) @ of["qkv"].T
-        heads = plain.attend_cached(
-            qkv, of["q_norm"], of["k_norm"], 1e-6, *turns(), keys[index], values[index], slot, position, place + 1
-        )
-        x = x + heads @ of["out"].T
-        gate, up = (plain.rms_norm(x, of["mlp_norm"], 1e-6) @ of["gate_up"].T).chunk(2, -1)
-        x = x + (torch.nn.functional.silu(gate) * up) @ of["down"].T
-    return plain.rms_norm(x, norm.to(dtype), 1e-6)[:, 0]
+def step(blocks: int, place: int, keys: Tensor, values: Tensor, hold: int = 0) -> Tensor:
+    """The kernel's hidden state for a random row at `place` of slot 1."""
+    return kernel(blocks, hold)(*row_at(blocks, place), *turns(), keys, values)
 
 
 @pytest.mark.parametrize("blocks", [1, 2])
@@ -102,9 +71,10 @@ def plain_step(blocks: int, place: int, keys: Tensor, values: Tensor, dtype: tor
 def test_a_step_is_as_near_to_float32_as_one_of_the_plain_operations(blocks: int, place: int) -> None:
     keys, values = cache()
     before = keys.clone()
-    exact = plain_step(blocks, place, keys.float(), values.float(), torch.float32)
+    given = weights(blocks), *row_at(blocks, place)
+    exact = plain_step(*given, keys.float(), values.float())
     rounded_keys, rounded_values = keys.clone(), values.clone()
-    rounded = plain_step(blocks, place, rounded_keys, rounded_values, torch.bfloat16)
+    rounded = plain_step(*given, rounded_keys, rounded_values)
     made = step(blocks, place, keys, values)
     assert relative_error(made, exact) < min(1.5e-2, 1.1 * relative_error(rounded, exact))
     assert relative_error(keys[:, 1, :, place], rounded_keys[:, 1, :, place]) < 1.5e-2
@@ -128,9 +98,7 @@ def test_bits_repeat_while_warps_are_delayed_at_random(blocks: int) -> None:
 def test_a_captured_step_is_an_eager_one(blocks: int) -> None:
     keys, values = cache()
     want = step(blocks, 300, keys, values)
-    torch.manual_seed(300)
-    row = torch.randn(1, 1024 * blocks, device="cuda").bfloat16()
-    position, slot = torch.tensor([300], device="cuda"), torch.tensor([1], device="cuda")
+    row, position, slot = row_at(blocks, 300)
     graph = torch.cuda.CUDAGraph()
     torch.cuda.synchronize()
     with torch.cuda.graph(graph):
