@@ -216,34 +216,36 @@ def row(name: str, *numbers: int) -> str:
 def account(since: str) -> Iterator[str]:
     """The lines of each room then and now, what other issues have added, and the sums without it."""
     before, now = lines_at(since), lines_at("HEAD")
-    yield f"{'room':<84}{since[:9]:>10}{'HEAD':>10}{'more':>10}"
+    issues = tomllib.loads((HERE / "benchmarks" / "house.toml").read_text("utf-8"))
+    rooms = {issue: tuple(named["rooms"]) for issue, named in issues.items()}
+    new = {
+        issue: {path: n for path, n in now.items() if path not in before and path.startswith(rooms[issue])}
+        for issue in issues
+    }
+    added = {path: n for files in new.values() for path, n in files.items()}
+    grew = {issue: Counter[str]() for issue in issues}
+    for issue, named in issues.items():
+        for commit in named["commits"]:
+            grew[issue].update({path: n for path, n in grown(commit).items() if path not in added})
+
+    without = Counter({path: n for path, n in now.items() if path not in added})
+    for changes in grew.values():
+        without.subtract(changes)
+    yield f"{'room':<84}{since[:9]:>10}{'HEAD':>10}{'without':>10}"
     for room in sorted({room_of(path) for path in {**before, **now}}):
-        then, today = (sum(n for path, n in files.items() if room_of(path) == room) for files in (before, now))
-        yield row(room, then, today, today - then)
+        yield row(room, *(sum(n for path, n in one.items() if room_of(path) == room) for one in (before, now, without)))
 
     yield f"\n{'added by other issues':<84}{'package':>10}{'tests':>10}"
-    added: dict[str, int] = {}
-    grew: Counter[str] = Counter()
-    issues = tomllib.loads((HERE / "benchmarks" / "house.toml").read_text("utf-8"))
-    for issue, named in issues.items():
-        files = {path: n for path, n in now.items() if path not in before and path.startswith(tuple(named["rooms"]))}
+    for issue, files in new.items():
         yield row(f"{issue}: {len(files)} new files", *sums(files))
-        added |= files
-    for issue, named in issues.items():
-        changes: Counter[str] = Counter()
-        for commit in named["commits"]:
-            changes.update({path: n for path, n in grown(commit).items() if path not in added})
-        yield row(f"{issue}: other files, {len(named['commits'])} commits", *sums(changes))
-        grew.update(changes)
+    for issue, changes in grew.items():
+        yield row(f"{issue}: other files, {len(issues[issue]['commits'])} commits", *sums(changes))
 
-    whole, new, older = sums(now), sums(added), sums(grew)
     yield f"\n{'sums':<84}{'package':>10}{'tests':>10}"
     yield row(f"at {since[:9]}, without training/", *sums(before))
-    yield row("now", *whole)
-    yield row("now, without the new files", *(a - b for a, b in zip(whole, new, strict=True)))
-    yield row(
-        "now, without the new files and those commits", *(a - b - c for a, b, c in zip(whole, new, older, strict=True))
-    )
+    yield row("now", *sums(now))
+    yield row("now, without the new files", *sums({path: n for path, n in now.items() if path not in added}))
+    yield row("now, without the new files and those commits", *sums(without))
     yield row("must", *MUST)
 
 
