@@ -46,11 +46,9 @@ FAULTS = [
     Fault(
         "models/codec_layers.py", "(wide * scale).sin().square()", "(wide * scale).sin()", "models/test_codec_layers.py"
     ),
-    Fault(
-        "models/codec_decoder.py", "lost[-1] * rate + rate", "lost[-1] + rate", "models/test_codec_decoder_code2wav.py"
-    ),
+    Fault("models/shapes.py", "lost[-1] * rate + rate", "lost[-1] + rate", "models/test_codec_decoder_code2wav.py"),
     Fault("models/slot_decoder.py", "self._frames.index_fill_(0, slots, 0)", "pass", "models/test_slot_decoder.py"),
-    Fault("models/embed.py", "self._places.clear()", "pass", "models/test_embed_text_rows.py"),
+    Fault("models/prompts.py", "self._places.clear()", "pass", "models/test_embed_text_rows.py"),
     # families
     Fault(
         "families/common/live.py", '"".join(self._held).rstrip()', '"".join(self._held)', "families/common/test_live.py"
@@ -71,7 +69,7 @@ FAULTS = [
     Fault("speech/speaking.py", "{seed} {number} {attempt}", "{seed} {number}", "speech/test_speaking.py"),
     Fault("audio/tape.py", "np.linspace(1.0, 0.0,", "np.linspace(0.0, 1.0,", "audio/test_tape.py"),
     Fault("speech/voice_files.py", "np.float32(weight / total)", "np.float32(weight)", "speech/test_voice_files.py"),
-    Fault("speech/voice_files.py", "if path.exists() and not replace:", "if False:", "speech/test_voice_files.py"),
+    Fault("speech/voice_files.py", "new=not replace", "new=False", "speech/test_voice_files.py"),
     # settings
     Fault("settings/setting.py", "type(v) is int and low <= v <= high", "type(v) is int", "settings/test_setting.py"),
     Fault(

@@ -109,12 +109,10 @@ def save(voice: SavedVoice, *, replace: bool = False) -> Path:
     from omnitts_cli.audio.outlet import make_folder
 
     path = folder() / f"{check_name(voice.name)}{SUFFIX}"
-    if path.exists() and not replace:
-        raise exists(voice.name)
     make_folder(path.parent, "XDG_DATA_HOME=DIR   keeps voices elsewhere")
     try:
         write(voice, path, new=not replace)
-    except FileExistsError:  # another process or thread has saved one meanwhile
+    except FileExistsError:
         raise exists(voice.name) from None
     return path
 
