@@ -19,6 +19,7 @@ import numpy as np
 
 from omnitts_cli.devices.device import Fetch, Stream
 from omnitts_cli.engine.slots import Record, Replay, State, StepContext, fitting
+from omnitts_cli.request import BULK
 
 LEAST_LEAD_S = 0.25
 """A player with less sound than this is served first."""
@@ -71,24 +72,25 @@ def due(
     fixed: bool = False,
     room: int = 0,
     ended_s: float = math.inf,
+    least: int = 1,
 ) -> Due | None:
     """The next chunk of a request that has `available` frames (reference included) and gains one every `frame_s`.
     `fixed`: only full chunks, whatever the time, so that chunks are the same in every run. `room`: frames that the slot
     still has space for; if a padded chunk fits into it, the end of a request is one chunk. `ended_s`: seconds since the
-    last frame of a request that has ended.
+    last frame of a request that has ended. `least`: frames of a chunk that others may follow.
     """
     pending = available - record.decoding
     dropped = record.reference - record.decoding
     if dropped > 0:  # the reference's sound is dropped, but the codec needs its frames as history
         return Due(record, largest(sizes, min(pending, dropped)), -1.0)
-    if pending <= 0:
-        return None
     starved = record.starved and record.turns is None  # an answer's next tokens arrive soon
     nothing_follows = record.state is State.FINISHING or starved or record.paused
+    if pending <= 0 or (pending < least and not nothing_follows):
+        return None
     if record.first_sound is None and record.decoding == record.reference:
         if pending < first and not nothing_follows:
             return None
-        return Due(record, largest(sizes, min(pending, first)), 0.0)
+        return Due(record, largest(sizes, min(pending, max(first, least))), 0.0)
     if fixed:
         full = pending >= sizes[-1] or nothing_follows
         return Due(record, largest(sizes, pending), 0.0) if full else None
@@ -179,6 +181,11 @@ class SoundSteps:
             self._decoder.prepare(sizes)
             for key in sorted(sizes, key=lambda s: s[0] * s[1], reverse=True):
                 self._replays[key] = stream.capture(partial(self._run, *key))
+
+    @property
+    def beside(self) -> bool:
+        """Whether the codec has threads of its own, beside the frames."""
+        return self._workers is not None
 
     @property
     def most_rows(self) -> int:
@@ -272,6 +279,7 @@ class CodecJobs:
         self._pads, self._captures = context.device.pads, context.device.captures
         self._stream = context.device.stream()
         self._steps = SoundSteps(context, self._stream)
+        self._bulk_frames = 1 if self._steps.beside else self._plan.bulk_chunk
         self.in_flight: deque[CodecJob] = deque()  # their sound has not been collected
         self._fresh: list[int] = []  # slots to clear
         self._turn = 0  # of the engine: each collects once
@@ -340,6 +348,7 @@ class CodecJobs:
         return due(
             record, available, lead_s, plan.chunks, plan.first_chunk, next_s,
             fixed=plan.fixed_chunks, room=room, ended_s=ended_s,
+            least=self._bulk_frames if record.priority == BULK else 1,
         )  # fmt: skip
 
     def collect(self, wait: bool, speaking: int = 0, running: int = 0) -> Iterator[Decoded]:

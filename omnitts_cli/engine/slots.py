@@ -72,6 +72,7 @@ class Plan:
     prefill_rows: tuple[int, ...] = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 640, 768, 1024, 1280, 1536, 2048)
     prompt_run: int = 256  # rows of one prompt between two frames
     first_chunk: int = 1
+    bulk_chunk: int = 1  # the fewest frames of a chunk of work in bulk, if the codec runs between the frames
     admissions: int = 32  # prompts that advance between two frames
     burst: int = 1  # the same while no request is running, if larger
     ahead: int = 2  # frames launched before the oldest one's report is awaited

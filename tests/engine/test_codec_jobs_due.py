@@ -38,6 +38,17 @@ def test_a_first_chunk_that_will_not_grow_goes_as_it_is(facts: dict[str, object]
     assert frames(speaking(**facts), 1, first=4) == 1
 
 
+def test_work_in_bulk_goes_in_chunks_of_at_least_some_frames() -> None:
+    def chunk(record: Record, pending: int) -> int | None:
+        one = due(record, record.decoding + pending, 0.0, SIZES, 1, FRAME_S, least=8)
+        return None if one is None else one.frames
+
+    for one in (speaking(), speaking(decoding=4, first_sound=1.0)):
+        assert [chunk(one, pending) for pending in (0, 1, 7, 8, 15)] == [None, None, None, 8, 8]
+    for facts in ({"state": State.FINISHING}, {"paused": True}):
+        assert [chunk(speaking(**facts), pending) for pending in (1, 3)] == [1, 2]
+
+
 def test_a_reference_goes_first_and_alone() -> None:
     assert frames(speaking(reference=21), 23) == 16
     assert frames(speaking(reference=21, decoding=16), 23) == 4

@@ -301,6 +301,7 @@ def test_with_weights_in_8_bits_the_instruction_set_decides(tmp_path: Path, monk
         assert (listened.slots, waited_for.slots) == (few, many)
         assert listened.first_alone and listened.admissions == 1
         assert waited_for.admissions == many
+        assert (listened.bulk_chunk, waited_for.bulk_chunk) == (1, 8)
 
 
 def test_exact_on_a_cpu_is_float32() -> None:
