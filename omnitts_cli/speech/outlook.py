@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from math import prod
@@ -82,18 +82,23 @@ def speeds(eight: EightBits) -> Speeds:
     )
 
 
+def frame_bytes(language: Mapping[str, tuple[int, ...]], groups: int, bits: EightBits) -> int:
+    """The bytes of matrices in 8 bits that a frame reads. `language`: the shapes of the language side, by name."""
+    sizes = {
+        called: prod(eight_bits.size_of(bits, called, shape))
+        for called, shape in language.items()
+        if eight_bits.is_matrix(called)
+    }
+    again = groups - 2  # the predictor's layers are read once for each group but the first
+    return sum(size * (1 + again * called.startswith("predictor.stack.")) for called, size in sizes.items())
+
+
 def outlook(name: str, bits: EightBits, speed: Speeds) -> Outlook:
     """Of a released model, such as "0.6b-customvoice"."""
     family, config = made_up(name, None)
     assert family.stored is not None
     stored = family.stored(config)
-    sizes = {
-        called: prod(eight_bits.size_of(bits, called, shape))
-        for called, shape in stored.language[1].items()
-        if eight_bits.is_matrix(called)
-    }
-    again = config.decoder.groups - 2  # the predictor's layers are read once for each group but the first
-    read = sum(size * (1 + again * called.startswith("predictor.stack.")) for called, size in sizes.items())
+    read = frame_bytes(stored.language[1], config.decoder.groups, bits)
     frame_s = read / 1e9 / (READING * speed.gb_per_s)
     frame_s += products_of(config.decoder) / 1e9 / (MULTIPLYING * speed.gmac_per_s)
     needs = Needs(stored.language[1], sum(map(prod, stored.decoder[1].values())), bits, lean=True)
