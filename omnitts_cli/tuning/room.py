@@ -10,7 +10,8 @@ Shapes = Mapping[str, tuple[int, ...]]
 """Of the language side's weights, by name."""
 
 TEXT_TABLE = "text.table"
-BESIDE = 3 << 29  # bytes: codec, encoders, kernels, and what the allocator keeps in pieces
+BESIDE = 3 << 29  # bytes of a card: codec, encoders, kernels, and what the allocator keeps in pieces
+BESIDE_CPU = 1 << 28
 SCRATCH = 1 << 24  # numbers whose moments are wide at a time
 
 
@@ -25,7 +26,7 @@ class Way:
     def words(self) -> str:
         """For people."""
         tricks = ["layers calculated twice"] * self.recomputes + ["moments in bfloat16"] * self.half_moments
-        return " and ".join(tricks) or "nothing saved"
+        return " and ".join(tricks)
 
 
 WAYS = (Way(), Way(recomputes=True), Way(recomputes=True, half_moments=True))
@@ -43,7 +44,8 @@ class WayPlan:
     @property
     def words(self) -> str:
         """For people."""
-        return f"about {self.size_bytes / 1e9:.1f} of {self.free / 1e9:.1f} GB; {self.way.words}"
+        about = f"about {self.size_bytes / 1e9:.1f} of {self.free / 1e9:.1f} GB"
+        return f"{about}; {self.way.words}" if self.way.words else about
 
     @property
     def fits(self) -> bool:
@@ -60,7 +62,7 @@ def room_for(shapes: Shapes, free: int, positions: int, frames: int, halves: boo
 def needed(shapes: Shapes, way: Way, positions: int, frames: int, halves: bool) -> int:
     """Bytes for learning all weights but the table of the text, which stays as it is."""
     learned = sum(prod(shape) for name, shape in shapes.items() if name != TEXT_TABLE)
-    total = BESIDE + 4 * prod(shapes[TEXT_TABLE])
+    total = (BESIDE if halves else BESIDE_CPU) + (2 if halves else 4) * prod(shapes[TEXT_TABLE])
     total += (4 + 4 + (4 if way.half_moments else 8)) * learned  # weight, gradient, two moments
     total += 8 * SCRATCH * way.half_moments
     groups, codes = shapes["predictor.heads"][:2]

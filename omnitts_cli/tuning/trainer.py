@@ -140,7 +140,8 @@ class Trainer:
             np.mean([clip.vector for clip in clips if clip.speaker == who], axis=0, dtype=np.float32)
             for who in self.speakers
         ])  # fmt: skip
-        language.text.table.data = language.text.table.data.to(device.torch_device)
+        table = language.text.table
+        table.data = (narrowed(table.data) if half_type(device) is not None else table.data).to(device.torch_device)
         self.adapter: LearnedAdapter | None = None
         way = plan.way or Way()
         if plan.full:
@@ -466,6 +467,12 @@ def parts_of(examples: Sequence[SpokenText], most: int, length: int | None = Non
         part.append(one)
     if part:
         yield part
+
+
+def narrowed(table: Tensor) -> Tensor:
+    """In bfloat16 if that changes nothing, as with the released weights."""
+    half = table.bfloat16()
+    return half if torch.equal(half.to(table.dtype), table) else table
 
 
 def refuse_few(held: Sequence[PreparedClip]) -> None:

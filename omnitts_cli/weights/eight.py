@@ -50,8 +50,10 @@ def is_matrix(name: str) -> bool:
 
 
 def group_of(name: str) -> int:
-    """How many inputs of a matrix share a scale on a card. Codes 1.. depend on the predictor, which is small."""
-    return SMALL_GROUP if name.startswith("predictor.") else GROUP
+    """How many inputs of a matrix share a scale on a card. The predictor makes most codes, and has small groups where
+    they gain something."""
+    small = name.startswith("predictor.") and not name.endswith((".heads", ".down"))
+    return SMALL_GROUP if small else GROUP
 
 
 def size_of(eight: EightBits, name: str, shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -275,7 +275,7 @@ def test_the_plan_says_how_all_weights_fit(omnitts: Omnitts, folder: Path) -> No
     """And nothing of it if an adapter learns."""
     model = str(tune_kit.folder("small"))
     given = ("tune", str(folder), *ARGUMENTS, "-m", model, "--dry-run", "--json")
-    found = [json.loads(omnitts(*given, *more).out) for more in ((), ("--full",), ("--full", "--max-memory", "1GB"))]
+    found = [json.loads(omnitts(*given, *more).out) for more in ((), ("--full",), ("--full", "--max-memory", "300MB"))]
     assert "memory_bytes" not in found[0]
     assert not found[1]["half_moments"] and found[1]["memory_bytes"] > 0
     assert found[2]["half_moments"] and found[2]["recomputes"]

@@ -195,3 +195,11 @@ def test_a_full_disk_keeps_the_state_before(tmp_path: Path, monkeypatch: pytest.
 def test_too_few_clips_are_refused() -> None:
     with pytest.raises(InputError):
         refuse_few([])
+
+
+def test_a_table_is_narrowed_only_if_it_stays_the_same() -> None:
+    whole = torch.randn(5, 8)
+    assert trainer.narrowed(whole) is whole
+    stored = whole.bfloat16()
+    assert trainer.narrowed(stored.float()).dtype == torch.bfloat16
+    assert torch.equal(trainer.narrowed(stored.float()), stored) and torch.equal(trainer.narrowed(stored), stored)
