@@ -28,13 +28,15 @@ class Library:
     choose: Callable[..., int]
     frame: Callable[..., int]
     decode: Callable[..., int]
+    decode_bytes: Callable[..., int]
 
 
 ARGUMENTS = {
     "stack": (P, P, P, N, P, P, P),
     "choose": (P, N, N, N, P, P, P, P, P, P),
     "frame": (P, P, N, P, ctypes.c_int),
-    "decode": (P, P, P, N, N, P, ctypes.c_int),
+    "decode": (P, P, P, N, N, P, ctypes.c_int, P),
+    "decode_bytes": (P, N, N, ctypes.c_int),
 }
 
 
@@ -69,7 +71,7 @@ def load(variant: str | None = None) -> Library | None:
     variant = variant or _variants(found)[0]
     functions = {name: getattr(found, f"{name}_{variant}") for name in ARGUMENTS}
     for name, function in functions.items():
-        function.argtypes, function.restype = ARGUMENTS[name], ctypes.c_int
+        function.argtypes, function.restype = ARGUMENTS[name], N if name == "decode_bytes" else ctypes.c_int
     return Library(variant, **functions)
 
 

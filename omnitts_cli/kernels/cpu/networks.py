@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -544,8 +545,9 @@ class NativeDecoder:
     """Codes [B, T, G] of slots [B] -> sound [B, samples]. Keeps all tensors to which its C structure points."""
 
     def __init__(self, native: library.Library, parts: DecoderParts, halves: bool) -> None:
-        self._decode, self._samples, self._kept = native.decode, parts.samples, list[Any]()
-        large = halves_fit(parts.size_bytes)
+        self._native, self._decode, self._samples, self._kept = native, native.decode, parts.samples, list[Any]()
+        self._keeps = large = halves_fit(parts.size_bytes)
+        self._rooms = threading.local()
         self.threads = threads() if large else 1
         self._halves = large and halves
         opening = self._product(parts.opening)
@@ -590,8 +592,20 @@ class NativeDecoder:
         sound = np.empty((rows, frames * self._samples), np.float32)
         where = address(given, np.int64), address(slots, np.int64)
         count = threads_awaited() if self.threads == rows == frames == 1 else self.threads
-        check(self._decode(ctypes.byref(self._struct), *where, rows, frames, address(sound), count))
+        memory = self._room(rows, frames, count)
+        check(self._decode(ctypes.byref(self._struct), *where, rows, frames, address(sound), count, memory))
         return sound
+
+    def _room(self, *sizes: int) -> int | None:
+        """Memory for a call of so many streams, frames and threads. For a large decoder it is kept from call to call:
+        otherwise malloc would map fresh pages every time, which takes an eighth of a call. Each thread has its own.
+        """
+        if not self._keeps:
+            return None
+        size, room = self._native.decode_bytes(ctypes.byref(self._struct), *sizes), getattr(self._rooms, "room", None)
+        if room is None or room.size < size:
+            self._rooms.room = room = np.empty(size, np.uint8)
+        return address(room, np.uint8)
 
     def _address(self, array: Any, kind: Any = np.float32) -> int:
         self._kept.append(array)

@@ -211,16 +211,17 @@ static int decodes(Decoder *d, int64_t large, int threads, float *whole) {
     float part[LONGEST * RATE];
     for (int i = 0; i < STREAMS * LONGEST * GROUPS; i++) codes[i] = (i * 7919) % CODES;
     d->large = large;
+    float *room = malloc(FUNCTION(decode_bytes)(d, 1, LONGEST, threads)); // enough for fewer frames too
     for (int turn = 0; turn < 2; turn++) {
         d->history = calloc(4 * d->kept, 4), d->frames = calloc(4, 8);
         d->keys = numbers(ring, 0, NAN), d->values = numbers(ring, 0, NAN); // a young stream reads none of it
         if (turn == 0) {
-            if (FUNCTION(decode)(d, codes, slots, STREAMS, LONGEST, whole, threads)) return failed("no memory");
+            if (FUNCTION(decode)(d, codes, slots, STREAMS, LONGEST, whole, threads, NULL)) return failed("no memory");
             continue;
         }
         for (int s = 0; s < STREAMS; s++)
             for (int64_t at = 0, sizes[] = {1, 5, 2}, *size = sizes; at < LONGEST; at += *size++) {
-                FUNCTION(decode)(d, codes + (s * LONGEST + at) * GROUPS, slots + s, 1, *size, part, threads);
+                FUNCTION(decode)(d, codes + (s * LONGEST + at) * GROUPS, slots + s, 1, *size, part, threads, room);
                 if (memcmp(part, whole + (s * LONGEST + at) * RATE, 4 * *size * RATE))
                     return failed("sound depends on chunks or neighbours");
             }

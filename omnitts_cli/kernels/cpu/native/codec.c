@@ -715,11 +715,15 @@ static Needs needs_of(const Decoder *d, int64_t streams, int64_t length) {
     return n;
 }
 
-// Decodes codes [streams, length, groups] of `slots` to sound [streams, length * samples]. Returns 1 if memory ran out,
-// otherwise 0.
-EXPORT int FUNCTION(decode)(const Decoder *d, const int64_t *codes, const int64_t *slots, int64_t streams,
-                            int64_t length, float *sound, int threads) {
-    DecoderCall c = {.d = d, .codes = codes, .slots = slots, .streams = streams, .length = length, .sound = sound};
+enum { BUFFERS = 10 };
+
+typedef struct { // floats: of each buffer, of what each thread has for itself, of all together
+    int64_t of[BUFFERS], own, all;
+} Sizes;
+
+static int allowed(int threads) { return threads < 1 ? 1 : threads > MOST_THREADS ? MOST_THREADS : threads; }
+
+static Sizes sizes_of(const Decoder *d, int64_t streams, int64_t length, int threads) {
     int64_t wide = 0, inner = 0, tracks = 0, heads = d->heads * d->depth, frames = streams * length;
     for (int64_t i = 0; i < d->layers; i++) inner = max_of(inner, d->layer[i].down.inputs);
     for (int64_t i = 0; i < d->tracks; i++) {
@@ -731,26 +735,39 @@ EXPORT int FUNCTION(decode)(const Decoder *d, const int64_t *codes, const int64_
         rate *= d->stretch[i].rise.outputs / d->stretch[i].up.inputs;
         inner = max_of(inner, rate * d->stretch[i].down.inputs);
     }
-    threads = threads < 1 ? 1 : threads > MOST_THREADS ? MOST_THREADS : threads;
     const Needs needs = needs_of(d, streams, length);
-    c.own_size = (needs.own + 15) / 16 * 16;
-    const int64_t sizes[] = {tracks,        frames * d->opening.outputs, 3 * frames * heads, frames * heads,
-                             frames * inner, frames * wide,               frames * wide,      needs.ready,
-                             frames * d->depth, c.own_size * threads};
-    int64_t floats = 16;
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) floats += (sizes[i] + 15) / 16 * 16;
-    float *memory = malloc(4 * floats), *next = memory + (64 - (uintptr_t)memory % 64) / 4;
-    if (!memory) return 1;
+    const int64_t own = (needs.own + 15) / 16 * 16;
+    Sizes s = {{tracks, frames * d->opening.outputs, 3 * frames * heads, frames * heads, frames * inner, frames * wide,
+                frames * wide, needs.ready, frames * d->depth, own * allowed(threads)},
+               own,
+               16};
+    for (int i = 0; i < BUFFERS; i++) s.all += s.of[i] = (s.of[i] + 15) / 16 * 16;
+    return s;
+}
+
+// How much memory a call takes.
+EXPORT int64_t FUNCTION(decode_bytes)(const Decoder *d, int64_t streams, int64_t length, int threads) {
+    return 4 * sizes_of(d, streams, length, threads).all;
+}
+
+// Decodes codes [streams, length, groups] of `slots` to sound [streams, length * samples]. `memory`: decode_bytes();
+// NULL: it is allocated for this call. Returns 1 if memory ran out, otherwise 0.
+EXPORT int FUNCTION(decode)(const Decoder *d, const int64_t *codes, const int64_t *slots, int64_t streams,
+                            int64_t length, float *sound, int threads, float *memory) {
+    DecoderCall c = {.d = d, .codes = codes, .slots = slots, .streams = streams, .length = length, .sound = sound};
+    const Sizes sizes = sizes_of(d, streams, length, threads);
+    float *all = memory ? memory : malloc(4 * sizes.all), *next = all + (64 - (uintptr_t)all % 64) / 4;
+    if (!all) return 1;
+    c.own_size = sizes.own;
     for (int64_t i = 0, first = 0; i < d->tracks; i++) {
         const Track *t = d->track + i;
         c.tracks[i] = (View){next + first, (t->past + t->rate * length) * t->channels};
         first += streams * c.tracks[i].stride;
     }
     float **parts[] = {&c.x, &c.qkv, &c.attended, &c.hidden, &c.wide, &c.mixed, &c.ready, &c.turns, &c.own};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        next += (sizes[i] + 15) / 16 * 16, *parts[i] = next;
-    work_together(&c.team, threads, decode_work, &c);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) next += sizes.of[i], *parts[i] = next;
+    work_together(&c.team, allowed(threads), decode_work, &c);
     for (int64_t s = 0; s < streams; s++) d->frames[slots[s]] += length;
-    free(memory);
+    if (!memory) free(all);
     return 0;
 }
