@@ -52,11 +52,6 @@ def to_int24(samples: np.ndarray) -> np.ndarray:
     return np.clip(np.rint(samples.astype(np.float64) * 2**23), -(2**23), 2**23 - 1).astype("<i4")  # [samples]
 
 
-def from_int16(samples: np.ndarray) -> np.ndarray:
-    """int16 -> float32 in -1..1."""
-    return samples.astype(np.float32) / np.float32(32768.0)
-
-
 def silence(seconds: float, rate: int) -> np.ndarray:
     """Digital silence of this length."""
     return np.zeros(round(seconds * rate), np.float32)

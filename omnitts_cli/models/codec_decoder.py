@@ -200,19 +200,6 @@ class CodecDecoder(UpsamplingDecoder):
         return self.quantiser.parameters()
 
 
-def decode_in_pieces(codec: CodecDecoder, codes: Tensor, frames: int = 300, context: int = 25) -> Tensor:
-    """The published way to decode long clips: codes [B, T, G] -> sound [B, samples]. Pieces of `frames` frames are
-    decoded independently, each with the last `context` frames of the piece before as context. From the second piece on,
-    the sound differs slightly from that of one pass; for comparisons only.
-    """
-    pieces = []
-    for start in range(0, codes.shape[1], frames):
-        before = min(context, start)
-        piece = codec(codes[:, start - before : start + frames])
-        pieces.append(piece[:, before * codec.shape.samples_per_frame :])
-    return torch.cat(pieces, 1)
-
-
 class Code2Wav(UpsamplingDecoder):
     """The codec of Qwen3-Omni, which only decodes; its sound begins slightly later than its first frame.
 

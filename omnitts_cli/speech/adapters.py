@@ -171,11 +171,6 @@ def data_of(header: Header, entry: TensorEntry) -> bytes:
 # ---- folders in the format of PEFT
 
 
-def is_peft(folder: Path) -> bool:
-    """Whether a folder has an adapter in the format of PEFT."""
-    return (folder / PEFT_CONFIG).is_file()
-
-
 def write_peft(folder: Path, adapter: Adapter, vector: np.ndarray, readme: str) -> None:
     """The adapter, the speaker's vector and a card."""
     make_folder(folder)

@@ -17,13 +17,13 @@ soundfile = pytest.importorskip("soundfile")
 
 def test_int16_round_trip_changes_nothing() -> None:
     every = np.arange(-32768, 32768).astype(np.int16)
-    assert np.array_equal(pcm.to_int16(pcm.from_int16(every)), every)
+    assert np.array_equal(pcm.to_int16(every.astype(np.float32) / 32768), every)
 
 
 @given(st.lists(st.floats(-4, 4, width=32), max_size=50))
 def test_values_outside_are_held_not_wrapped(values: list[float]) -> None:
     sound = np.array(values, np.float32)
-    back = pcm.from_int16(pcm.to_int16(sound))
+    back = pcm.to_int16(sound).astype(np.float32) / 32768
     assert np.all(np.abs(back - np.clip(sound, -1, 32767 / 32768)) <= 0.5 / 32768 + 1e-7)
 
 
