@@ -166,7 +166,8 @@ class ManifestCheck:
 
     def write(self) -> None:
         """Writes the plan and the files beside it."""
-        with disk.new_file(self._path) as file, closing(disk.File(beside(self._path, "bad"))) as bad:
+        part = self._path.with_suffix(".part")  # a name that goes with the other old plans
+        with disk.new_file(self._path, part) as file, closing(disk.File(beside(self._path, "bad"))) as bad:
             file.write(b"\0" * HEAD)
             self._write_rows(file, bad)
             file.sync()
