@@ -294,7 +294,7 @@ class Trainer:
             shape = None
             if length is not None:
                 rows = min(self._together(length), max(1, self.most // length))
-                # one size for all steps of this length, if that is no waste; another size would be captured anew
+                # one size for all steps of this length, unless that wastes much; another size would be captured anew
                 whole = len(part) == len(examples) and 2 * self.plan.predicted <= rows * length
                 wanted = self.plan.predicted if whole else max(1, len(mine))
                 shape = BatchShape(rows, length, KNOWN, -(-wanted // CHOSEN) * CHOSEN)
