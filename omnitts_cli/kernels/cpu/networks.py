@@ -24,6 +24,7 @@ from omnitts_cli.kernels.ops import DecoderParts, FrameParts, LayerWeights, Prod
 
 SMALL, N, P = library.SMALL, library.N, library.P
 PANEL = 16
+FLOATS, WORDS, NORMED, HALVES = range(4)
 MOST_THREADS = 64
 REAL, WHOLE, FLAG = np.float32, np.int64, np.bool_
 ACTIVATIONS = ("", "snake", "gelu", "swiglu")
@@ -38,8 +39,12 @@ and far below it, matrices stay in float32."""
 # ---- structures
 
 
+class Matrix(ctypes.Structure):
+    _fields_ = [("weight", P), ("form", N), ("norm", P)]
+
+
 class Layer(ctypes.Structure):
-    _fields_ = [(name, P) for name in ("qkv", "qk_norm", "out", "gate_up", "down")]
+    _fields_ = [("qk_norm", P), *((name, Matrix) for name in ("qkv", "out", "gate_up", "down"))]
 
 
 class QuantisedLayer(ctypes.Structure):
@@ -91,7 +96,7 @@ class Frame(ctypes.Structure):
 class OfProduct(ctypes.Structure):
     _fields_ = [
         *((name, P) for name in ("weight", "bias", "scale", "inverse")),
-        *((name, N) for name in ("outputs", "inputs", "taps", "dilation", "activation", "half", "quads")),
+        *((name, N) for name in ("outputs", "inputs", "taps", "dilation", "activation", "form", "quads")),
         ("eps", ctypes.c_float),
     ]
 
@@ -212,8 +217,8 @@ def panels(weight: Any, norm: Any = None, parts: int = 1) -> np.ndarray:
     """
     given = np.asarray(weight)
     outputs, inputs = given.shape[0] // parts, given.shape[1]
-    by = np.float32(1) if norm is None else np.asarray(norm)[:, None]
-    made = np.empty((parts, -(-outputs // PANEL), inputs, PANEL), np.float32)
+    by = given.dtype.type(1) if norm is None else np.asarray(norm)[:, None]
+    made = np.empty((parts, -(-outputs // PANEL), inputs, PANEL), given.dtype)
     whole = outputs // PANEL
     for part, target in zip(given.reshape(parts, outputs, inputs), made, strict=True):
         np.multiply(part[: whole * PANEL].reshape(whole, PANEL, inputs).swapaxes(1, 2), by, out=target[:whole])
@@ -221,6 +226,25 @@ def panels(weight: Any, norm: Any = None, parts: int = 1) -> np.ndarray:
             rest = part[whole * PANEL :].T
             last[:, : rest.shape[1]], last[:, rest.shape[1] :] = rest * by, 0
     return made.reshape(-1, inputs, PANEL)
+
+
+def words(weight: Any) -> np.ndarray | None:
+    """[outputs, inputs] -> [outputs, inputs / 2] uint32 of two weights in bfloat16; None if that would change one."""
+    bits = np.asarray(weight).view(np.uint32)
+    if bits.shape[1] % 2 or np.bitwise_or.reduce(bits, axis=None) & 0xFFFF:
+        return None
+    return bits[:, ::2] >> 16 | bits[:, 1::2]
+
+
+def matrix_of(kept: list[Any], weight: Any, norm: Any = None, parts: int = 1) -> Matrix:
+    """As language.c reads it: what checkpoints store in bfloat16 as words, with the norm beside it. `kept` gets the
+    arrays to which the structure points.
+    """
+    short = words(weight)
+    made = panels(weight, norm, parts) if short is None else panels(short, None, parts)
+    kept += made, norm
+    form = FLOATS if short is None else WORDS if norm is None else NORMED
+    return Matrix(address(made, made.dtype), form, None if norm is None else address(norm))
 
 
 def address(array: Any, kind: Any = np.float32) -> int:
@@ -246,18 +270,13 @@ class NativeStack:
     def __init__(
         self, native: library.Library, blocks: Iterable[LayerWeights], norm: Any, kv_heads: int, eps: float
     ) -> None:
-        self._native = native
-        self._kept = list[Any]()
+        self._native, self._kept, made = native, list[Any](), list[Layer]()
         for block in blocks:  # may be read from a file one by one
-            self._kept.append(_layer(block, kv_heads))
-            depth, (hidden, inner) = block.q_norm.shape[0], block.down.shape
-            heads = block.out.shape[1] // depth
-        layers = (Layer * len(self._kept))(*(Layer(*map(address, kept)) for kept in self._kept))
-        norm = single(norm)
-        self._kept.append((norm, layers))
-        self.struct = Stack(
-            hidden, inner, heads, kv_heads, depth, len(layers), eps, address(norm), ctypes.addressof(layers)
-        )
+            made.append(_layer(self._kept, block, kv_heads))
+            depth, (hidden, inner), wide = block.q_norm.shape[0], block.down.shape, block.out.shape[1]
+        self._others = layers, norm = (Layer * len(made))(*made), single(norm)
+        where = address(norm), ctypes.addressof(layers)
+        self.struct = Stack(hidden, inner, wide // depth, kv_heads, depth, len(layers), eps, *where)
 
     def __call__(self, rows: Any, positions: Any, slots: Any, cos: Any, sin: Any, keys: Any, values: Any) -> Any:
         return run(self._native.stack, self.struct, rows, positions, slots, cache_of(cos, sin, keys, values))
@@ -287,15 +306,10 @@ def cache_of(cos: Any, sin: Any, keys: Any, values: Any, kind: Any = REAL) -> Ca
     return Cache(*held, keys.shape[1], keys.shape[3])
 
 
-def _layer(block: LayerWeights, kv_heads: int) -> tuple[np.ndarray, ...]:
-    heads = block.out.shape[1] // block.q_norm.shape[0]
-    return (
-        panels(block.qkv, block.input_norm),
-        head_norms(block, heads, kv_heads),
-        panels(block.out),
-        panels(block.gate_up, block.mlp_norm, 2),
-        panels(block.down),
-    )
+def _layer(kept: list[Any], block: LayerWeights, kv_heads: int) -> Layer:
+    kept.append(head_norms(block, block.out.shape[1] // block.q_norm.shape[0], kv_heads))
+    given = (block.qkv, block.input_norm), (block.out,), (block.gate_up, block.mlp_norm, 2), (block.down,)
+    return Layer(address(kept[-1]), *[matrix_of(kept, *one) for one in given])
 
 
 def head_norms(block: LayerWeights, heads: int, kv_heads: int) -> np.ndarray:
@@ -313,11 +327,12 @@ def fuse_stack(
 
 def fuse_frame(native: library.Library, parts: FrameParts) -> Callable[[Any], None]:
     """A frame of slots [B] as one call."""
-    project = None if parts.project is None else panels(parts.project[0])
-    head, heads = panels(parts.head), [panels(head) for head in parts.heads]
+    kept, weights = list[Any](), [parts.head, *parts.heads, *(parts.project or ())[:1]]
+    made = [matrix_of(kept, weight) for weight in weights]
     cache = cache_of(parts.cache.cos, parts.cache.sin, parts.cache.keys, parts.cache.values)
-    matrices = address(head), [address(one) for one in heads], project if project is None else address(project)
-    return CompiledFrame(native.frame, parts, cache, matrices, (head, heads, project), 1)
+    head, *heads = map(ctypes.addressof, made)
+    project = None if parts.project is None else heads.pop()
+    return CompiledFrame(native.frame, parts, cache, (head, heads, project), (kept, made), 1)
 
 
 PromptRows = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -551,6 +566,7 @@ class NativeDecoder:
         self.threads = threads() if large else 1
         self._halves = large and halves
         opening = self._product(parts.opening)
+        floats = "books", "closing", "closing_bias", "rates", "history", "keys", "values"
         tracks = [Track(part.past, part.rate, part.channels) for part in parts.tracks.parts]
         _, slots, heads, ring, depth = parts.keys.shape
         self._struct = Decoder(
@@ -561,10 +577,6 @@ class NativeDecoder:
             stretch=self._array([self._stretch(stretch) for stretch in parts.stretches]),
             rise=self._array([self._rise(rise) for rise in parts.rises]),
             track=self._array(tracks),
-            books=self._address(parts.books),
-            closing=self._address(parts.closing),
-            closing_bias=self._address(parts.closing_bias),
-            rates=self._address(parts.rates),
             layers=len(parts.layers),
             stretches=len(parts.stretches),
             rises=len(parts.rises),
@@ -581,10 +593,8 @@ class NativeDecoder:
             kept=parts.tracks.kept,
             samples=parts.samples,
             large=LARGE,
-            history=self._address(parts.history),
-            keys=self._address(parts.keys),
-            values=self._address(parts.values),
             frames=self._address(parts.frames, np.int64),
+            **{name: self._address(getattr(parts, name)) for name in floats},
         )
 
     def __call__(self, codes: Any, slots: Any) -> Any:
@@ -620,7 +630,7 @@ class NativeDecoder:
 
     def _product(self, product: Product | Packed) -> OfProduct:
         ready = product if isinstance(product, Packed) else pack(product, self._halves)
-        half, biased = ready.weight.dtype == np.float16, len(ready.vectors) % 2
+        form, biased = HALVES if ready.weight.dtype == np.float16 else FLOATS, len(ready.vectors) % 2
         names = ("bias", "scale", "inverse") if biased else ("scale", "inverse")
         return OfProduct(
             weight=self._address(ready.weight, ready.weight.dtype),
@@ -629,7 +639,7 @@ class NativeDecoder:
             taps=ready.taps,
             dilation=ready.dilation,
             activation=ACTIVATIONS.index(ready.activation),
-            half=half,
+            form=form,
             quads=ready.weight.ndim == 4,
             eps=-1.0 if ready.eps is None else ready.eps,
             **{name: self._address(vector) for name, vector in zip(names, ready.vectors, strict=False)},

@@ -39,14 +39,45 @@ static int products(void) {
     return 0;
 }
 
+static Matrix *matrix(int64_t outputs, int64_t inputs) {
+    Matrix *made = malloc(sizeof *made);
+    *made = (Matrix){panels(outputs, inputs), FLOATS, NULL};
+    return made;
+}
+
+// Words give the bits of the floats that they stand for, with each number of rows, and with more inputs than READY holds.
+static int words(void) {
+    enum { ROWS = 40, INPUTS = 300, OUTPUTS = 80, SIZE = OUTPUTS * INPUTS };
+    float *x = numbers(ROWS * INPUTS, 1, 0), *norm = numbers(INPUTS, 0.1f, 1), *weight = panels(OUTPUTS, INPUTS);
+    float *normed = malloc(4 * SIZE), y[ROWS * OUTPUTS], exact[ROWS * OUTPUTS];
+    uint32_t *both = malloc(2 * SIZE);
+    for (int64_t i = 0; i < SIZE; i++) {
+        const int64_t k = i / PANEL % INPUTS, at = i / PANEL / INPUTS * INPUTS / 2 * PANEL + k / 2 * PANEL + i % PANEL;
+        weight[i] = float_of(bits_of(weight[i]) & 0xFFFF0000), normed[i] = weight[i] * norm[k];
+        both[at] = k % 2 ? both[at] | bits_of(weight[i]) : bits_of(weight[i]) >> 16;
+    }
+    for (int form = WORDS; form <= NORMED; form++)
+        for (int64_t rows = 1; rows <= ROWS; rows++) {
+            Rows in = plain_rows(x, INPUTS, INPUTS, LANGUAGE_SUM);
+            multiply(in, rows, form == NORMED ? normed : weight, OUTPUTS, exact, OUTPUTS);
+            in.form = form, in.norm = norm;
+            multiply(in, rows, both, OUTPUTS, y, OUTPUTS);
+            if (memcmp(y, exact, 4 * rows * OUTPUTS)) return failed("words are not the floats they stand for");
+        }
+    return 0;
+}
+
 static Stack stack_of(int64_t hidden, int64_t inner, int64_t heads, int64_t kv, int64_t depth, int64_t layers) {
     Layer *layer = malloc(layers * sizeof *layer);
     for (int64_t i = 0; i < layers; i++) {
         float *gate_up = malloc(8 * padded(inner) * hidden), *gate = panels(inner, hidden), *up = panels(inner, hidden);
         memcpy(gate_up, gate, 4 * padded(inner) * hidden);
         memcpy(gate_up + padded(inner) * hidden, up, 4 * padded(inner) * hidden);
-        layer[i] = (Layer){panels((heads + 2 * kv) * depth, hidden), numbers((heads + kv) * depth, 0.1f, 1),
-                           panels(hidden, heads * depth), gate_up, panels(hidden, inner)};
+        layer[i] = (Layer){numbers((heads + kv) * depth, 0.1f, 1),
+                           {panels((heads + 2 * kv) * depth, hidden), FLOATS, NULL},
+                           {panels(hidden, heads * depth), FLOATS, NULL},
+                           {gate_up, FLOATS, NULL},
+                           {panels(hidden, inner), FLOATS, NULL}};
     }
     return (Stack){hidden, inner, heads, kv, depth, layers, 1e-6f, numbers(hidden, 0.1f, 1), layer};
 }
@@ -93,15 +124,15 @@ static int frames(void) {
     const float *inputs[GROUPS - 1];
     for (int g = 0; g < GROUPS - 1; g++) inputs[g] = numbers(CODES * 24, 1, 0);
     const void *heads[GROUPS - 1];
-    for (int g = 0; g < GROUPS - 1; g++) heads[g] = panels(CODES, 24);
+    for (int g = 0; g < GROUPS - 1; g++) heads[g] = matrix(CODES, 24);
     Frame f = {&talker,
                &predictor,
                cache,
                turns.cos,
                turns.sin,
-               panels(VOCABULARY, HIDDEN),
+               matrix(VOCABULARY, HIDDEN),
                heads,
-               panels(24, HIDDEN),
+               matrix(24, HIDDEN),
                numbers(padded(24), 1, 0),
                inputs,
                numbers(VOCABULARY * HIDDEN, 1, 0),
@@ -244,7 +275,7 @@ static void make_half(Product *p) {
     const int64_t n = weights_of(p);
     uint16_t *halves = malloc(2 * n);
     for (int64_t i = 0; i < n; i++) halves[i] = half_of(((const float *)p->weight)[i]);
-    p->weight = halves, p->half = 1;
+    p->weight = halves, p->form = HALVES;
 }
 
 static int codecs(void) {
@@ -386,4 +417,4 @@ static int quads(void) {
     return 0;
 }
 
-int main(void) { return products() | stacks() | frames() | codecs() | quads(); }
+int main(void) { return products() | words() | stacks() | frames() | codecs() | quads(); }

@@ -25,6 +25,17 @@ def test_parts_in_panels_of_their_own() -> None:
     assert np.array_equal(networks.panels(weight, norm, parts=2), np.concatenate(halves))
 
 
+def test_words_of_two_weights() -> None:
+    weight = torch.randn(5, 6, generator=torch.Generator().manual_seed(0)).bfloat16().float()
+    made = networks.words(weight)
+    assert made is not None and made.dtype == np.uint32 and made.shape == (5, 3)
+    assert np.array_equal((made << 16).view(np.float32), weight[:, ::2])
+    assert np.array_equal((made & 0xFFFF0000).view(np.float32), weight[:, 1::2])
+    odd, exact = weight[:, :5].contiguous(), weight.clone()
+    exact[4, 5] = 1 + 2**-8  # one bit more than bfloat16 has
+    assert networks.words(odd) is networks.words(exact) is None
+
+
 def test_a_strange_tensor_has_no_address() -> None:
     for tensor in (torch.ones(2, 3).T, torch.ones(2).bfloat16(), torch.ones(2, device="meta")):
         with pytest.raises(AssertionError):

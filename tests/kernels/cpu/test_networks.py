@@ -80,6 +80,23 @@ def test_a_row_has_the_same_bits_alone_and_among_others(shape: StackShape, nativ
         assert torch.equal(alone.keys[:, 0], whole.keys[:, 0])
 
 
+@pytest.mark.parametrize("rows", [1, 2, 9, 23, 40])
+def test_words_give_the_bits_of_floats(rows: int, native: library.Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is exact in bfloat16 is kept in half the memory, and no result changes by a bit."""
+    stack = stack_of(LARGE, native).bfloat16().float()
+    x = torch.randn(1, rows, LARGE.hidden, generator=torch.Generator().manual_seed(rows))
+    said, sizes = [], []
+    for kept in (networks.words, lambda weight: None):
+        monkeypatch.setattr(networks, "words", kept)
+        stack.fuse()
+        assert isinstance(stack.fused, networks.NativeStack)
+        sizes.append(sum(one.nbytes for one in stack.fused._kept if isinstance(one, np.ndarray) and one.ndim == 3))
+        cache = stack.cache(1, 40, "cpu", torch.float32)
+        held = cache.cos, cache.sin, cache.keys, cache.values
+        said.append(stack.fused(x, torch.arange(rows)[None], torch.tensor([0]), *held))
+    assert np.array_equal(*said) and 2 * sizes[0] == sizes[1]
+
+
 def test_what_is_large_or_not_float32_is_refused(native: library.Library, monkeypatch: pytest.MonkeyPatch) -> None:
     stack = stack_of(SHAPE, native)
     stack.bfloat16().fuse()

@@ -16,7 +16,7 @@ typedef struct {        // y = activation(weight [x(t), x(t + dilation), ...] + 
     const void *weight; // panels of [outputs, taps * inputs]; for SWIGLU: panels of the gate, then those of up
     const float *bias, *scale, *inverse; // padded to whole panels; NULL if the layer has none, as SWIGLU has no bias
     int64_t outputs, inputs, taps, dilation, activation;
-    int64_t half;  // whether the weights are float16; for large products only
+    int64_t form;  // of the weights: FLOATS, or for large products HALVES
     int64_t quads; // whether four outputs are calculated at a time; `weight`: [TERMS] times the panels of one tap
     float eps;     // of the RMS norm of x before the product; negative: no norm
 } Product;
@@ -130,8 +130,7 @@ enum { // of convolutions in quads, see below
 enum {
     TILE = 96,        // largest number of rows of a tile, whose results stay in the cache for bias and activation
     LONG_TILE = 192,  // the same if a tile has only some of the outputs
-    FEW_PANELS = 4,   // most panels of a piece
-    READY = 8192      // floats: weights that stay in the cache while all rows are multiplied
+    FEW_PANELS = 4    // most panels of a piece
 };
 
 typedef struct { // the input rows of a product: `columns` rows of each stream lie `step` apart
@@ -198,29 +197,9 @@ static int next_piece(const Deal *deal, Hand *me, Piece *piece) {
     return 1;
 }
 
-static Rows rows_of(const Source *s, int64_t first) {
+static Rows rows_of(const Product *p, const Source *s, int64_t first) {
     const float *x = s->x.x + first / s->columns * s->x.stride + first % s->columns * s->step;
-    return (Rows){x, s->step, s->taps, s->tap_step, s->inputs, CODEC_SUM};
-}
-
-// y [rows, y_step] gets the outputs of some panels of a large matrix. Its weights are taken in parts, each of which
-// becomes float32 in `ready` if it is not, for all rows.
-static void multiply_large(const Product *p, Rows in, int64_t rows, int64_t panel, int64_t panels, float *y,
-                           int64_t y_step, float *ready) {
-    const int64_t wide = in.taps * in.inputs, most = READY / (panels * PANEL) / CODEC_SUM * CODEC_SUM;
-    for (int64_t begin = 0, end; begin < wide; begin = end) {
-        end = wide - begin < most ? wide : begin + most;
-        const int64_t at = (panel * wide + begin) * PANEL, floats = (end - begin) * PANEL;
-        if (!p->half) {
-            multiply_part(in, rows, (const float *)p->weight + at, wide * PANEL, panels, begin, end, y, y_step, NULL);
-            continue;
-        }
-        for (int64_t i = 0; i < panels; i++) {
-            const uint16_t *halves = (const uint16_t *)p->weight + at + i * wide * PANEL;
-            for (int64_t k = 0; k < floats; k += LANES) store(ready + i * floats + k, load_half(halves + k));
-        }
-        multiply_part(in, rows, ready, floats, panels, begin, end, y, y_step, NULL);
-    }
+    return (Rows){x, s->step, s->taps, s->tap_step, s->inputs, CODEC_SUM, p->form, NULL};
 }
 
 static int64_t tile_floats(const Product *p, int64_t large) {
@@ -242,12 +221,10 @@ static void product(const Product *p, View in, int64_t streams, int64_t columns,
         const int64_t at = piece.panel * PANEL, made = min_of(width, wide - at);
         for (int part = 0; part <= gated; part++) {
             const int64_t panel = piece.panel + part * all;
-            if (is_large)
-                multiply_large(p, rows_of(&s, piece.first), piece.rows, panel, panels, y + part * width, step,
-                               me->scratch);
-            else
-                multiply(rows_of(&s, piece.first), piece.rows,
-                         (const float *)p->weight + panel * p->taps * p->inputs * PANEL, width, y + part * width, step);
+            const Rows rows = rows_of(p, &s, piece.first);
+            const void *weight = panel_at(rows, p->weight, panel);
+            if (is_large) multiply_in_parts(rows, piece.rows, weight, panels, y + part * width, step, NULL, me->scratch);
+            else multiply(rows, piece.rows, weight, width, y + part * width, step);
         }
         int64_t stream = piece.first / columns, column = piece.first % columns;
         for (int64_t r = 0; r < piece.rows; r++) {
@@ -396,7 +373,7 @@ static void residual_unit(const Unit *u, View in, int64_t streams, int64_t colum
     const Deal deal = deal_of(&u->conv, &s, streams * columns, me->d->large, me->team->threads);
     float *between = me->scratch, *y = between + TILE * outputs;
     for (Piece piece; next_piece(&deal, me, &piece);) {
-        multiply(rows_of(&s, piece.first), piece.rows, u->conv.weight, outputs, between, outputs);
+        multiply(rows_of(&u->conv, &s, piece.first), piece.rows, u->conv.weight, outputs, between, outputs);
         for (int64_t r = 0; r < piece.rows; r++) {
             if (u->conv.bias) add_to(between + r * outputs, u->conv.bias, outputs);
             activate(&u->conv, between + r * outputs, 0, outputs);

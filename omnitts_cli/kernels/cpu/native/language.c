@@ -8,10 +8,15 @@
 
 enum { LANGUAGE_SUM = 16 }; // `sum_length` of products: with 16, logits are as accurate as torch's
 
-typedef struct { // weights in panels, multiplied by the weights of the norm before them
-    const float *qkv;
-    const float *qk_norm;              // [heads + kv_heads, depth]
-    const float *out, *gate_up, *down; // gate_up: panels of the gate, then panels of up
+typedef struct { // weights in panels
+    const void *weight;
+    int64_t form;
+    const float *norm; // of the rows, for a NORMED matrix; a matrix of FLOATS has been multiplied by it
+} Matrix;
+
+typedef struct {
+    const float *qk_norm;           // [heads + kv_heads, depth]
+    Matrix qkv, out, gate_up, down; // gate_up: panels of the gate, then panels of up
 } Layer;
 
 typedef float Number;
@@ -47,17 +52,17 @@ static Columns columns_of(int64_t outputs, const Own *own) {
     return (Columns){first * PANEL, ((own->number + 1) * panels / threads - first) * PANEL};
 }
 
-// Some columns of y [rows, y_step] = matrix x [rows, x_step].
-static void multiply_columns(Columns at, const float *matrix, const float *x, int64_t x_step, int64_t rows,
+// Some columns of y [rows, y_step] = matrix x [rows, x_step]; the columns of y begin with panel `panel` of the matrix.
+static void multiply_columns(Columns at, const Matrix *m, int64_t panel, const float *x, int64_t x_step, int64_t rows,
                              int64_t inputs, float *y, int64_t y_step) {
-    multiply(plain_rows(x, x_step, inputs, LANGUAGE_SUM), rows, matrix + at.first * inputs, at.count, y + at.first,
-             y_step);
+    const Rows in = {x, x_step, 1, 0, inputs, LANGUAGE_SUM, m->form, m->norm};
+    multiply(in, rows, panel_at(in, m->weight, panel + at.first / PANEL), at.count, y + at.first, y_step);
 }
 
 // Some columns of y [rows, step] += matrix x [rows, x_step]; `made` is for the product. Then all threads meet.
-static void add_product(Columns at, const float *matrix, const float *x, int64_t x_step, int64_t rows, int64_t inputs,
+static void add_product(Columns at, const Matrix *m, const float *x, int64_t x_step, int64_t rows, int64_t inputs,
                         float *made, float *y, int64_t step, Own *own) {
-    multiply_columns(at, matrix, x, x_step, rows, inputs, made, step);
+    multiply_columns(at, m, 0, x, x_step, rows, inputs, made, step);
     for (int64_t r = 0; r < rows; r++) add_to(y + r * step + at.first, made + r * step + at.first, at.count);
     meet(own->team);
 }
@@ -135,24 +140,24 @@ static void run_stack(const Stack *s, const Cache *cache, float *x, int64_t rows
         const Attention a = {s, cache, layer, rows, passed, slots, positions, qkv, attended};
         norm_rows(s, x, wide, rows, normed, own);
         meet(own->team);
-        multiply_columns(of_qkv, l->qkv, normed, wide, rows, s->hidden, qkv, qkv_wide);
+        multiply_columns(of_qkv, &l->qkv, 0, normed, wide, rows, s->hidden, qkv, qkv_wide);
         meet(own->team);
         for (int64_t h = own->number; h < s->kv_heads; h += own->team->threads) attend_head(&a, h, own->scores);
         meet(own->team);
         x += passed * wide, normed += passed * wide, attended += passed * heads, rows -= passed;
         if (!rows) return; // of the other rows, only keys and values are needed
-        add_product(of_x, l->out, attended, heads, rows, heads, normed, x, wide, own);
+        add_product(of_x, &l->out, attended, heads, rows, heads, normed, x, wide, own);
         norm_rows(s, x, wide, rows, normed, own);
         meet(own->team);
-        multiply_columns(of_gate, l->gate_up, normed, wide, rows, s->hidden, gate, 2 * inner);
-        multiply_columns(of_gate, l->gate_up + inner * s->hidden, normed, wide, rows, s->hidden, up, 2 * inner);
+        multiply_columns(of_gate, &l->gate_up, 0, normed, wide, rows, s->hidden, gate, 2 * inner);
+        multiply_columns(of_gate, &l->gate_up, inner / PANEL, normed, wide, rows, s->hidden, up, 2 * inner);
         for (int64_t r = 0; r < rows; r++)
             for (int64_t i = of_gate.first; i < of_gate.first + of_gate.count; i += LANES) {
                 float *at = gate + r * 2 * inner + i;
                 store(at, silu(load(at)) * load(at + inner));
             }
         meet(own->team);
-        add_product(of_x, l->down, gate, 2 * inner, rows, s->inner, normed, x, wide, own);
+        add_product(of_x, &l->down, gate, 2 * inner, rows, s->inner, normed, x, wide, own);
     }
     norm_rows(s, x, wide, rows, normed, own);
     for (int64_t r = own->number; r < rows; r += own->team->threads)
@@ -163,7 +168,7 @@ static void run_stack(const Stack *s, const Cache *cache, float *x, int64_t rows
 // y [rows, y_step] gets the products of x [rows, x_step] and a matrix in panels.
 static void project(const void *matrix, const float *x, int64_t x_step, int64_t rows, int64_t inputs, int64_t outputs,
                     float *y, int64_t y_step, Own *own) {
-    multiply_columns(columns_of(outputs, own), matrix, x, x_step, rows, inputs, y, y_step);
+    multiply_columns(columns_of(outputs, own), matrix, 0, x, x_step, rows, inputs, y, y_step);
     meet(own->team);
 }
 
