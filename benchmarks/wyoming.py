@@ -1,7 +1,11 @@
 """Measures the first sound over Wyoming: ours, and that of wyoming-openai in front of our HTTP, in turn.
 
 python benchmarks/wyoming.py --rounds 20 --tools ENVIRONMENT/bin
+python benchmarks/wyoming.py --rounds 200 --texts short --tools ENVIRONMENT/bin
 
+Who comes first changes with each round. In brackets stand the quartiles of each side, and the interval of the ratio in
+which 95 % of 2,000 ratios lie when rounds are drawn anew. --texts short: only the short text, whose sound ends soon,
+and no wyoming-bench.
 ENVIRONMENT is a virtual environment with wyoming-openai and wyoming-bench, which also runs against both at the end.
 """
 
@@ -9,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 import re
 import socket
 import statistics
@@ -16,6 +21,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -29,6 +35,10 @@ TEXTS = (
     "The washing machine has finished. There are three messages, two of them from your sister, and a door is open.",
 )
 VOICE = "clara"
+DRAWN = 2000
+SIDES = ("ours", "proxy")
+Round = tuple[list[float], list[float]]
+"""First sounds of one round, ours and the proxy's, ms."""
 
 
 def free_port() -> int:
@@ -72,19 +82,55 @@ def first_sound_ms(port: int, text: str, streamed: bool) -> float:
                 return first
 
 
+def ratio(rounds: Sequence[Round]) -> float:
+    """Our median over the proxy's."""
+    ours, proxy = (statistics.median([one for both in rounds for one in both[side]]) for side in (0, 1))
+    return ours / proxy
+
+
+def described(rounds: Sequence[Round]) -> str:
+    """Medians and quartiles of both sides; the ratio of the medians with its interval."""
+    parts = []
+    for side, name in enumerate(SIDES):
+        low, middle, high = statistics.quantiles([one for both in rounds for one in both[side]], n=4)
+        parts.append(f"{name} {middle:.1f} ms ({low:.1f} to {high:.1f})")
+    draw = random.Random(0)
+    drawn = sorted(ratio(draw.choices(rounds, k=len(rounds))) for _ in range(DRAWN))
+    low, high = drawn[DRAWN // 40], drawn[-DRAWN // 40 - 1]
+    return f"{', '.join(parts)}, ratio {ratio(rounds):.2f} ({low:.2f} to {high:.2f})"
+
+
+def measured(count: int, texts: Sequence[str], ports: Sequence[int]) -> dict[bool, list[Round]]:
+    """So many rounds of whole and of streamed texts, after one to warm up."""
+    found: dict[bool, list[Round]] = {False: [], True: []}
+    for number in range(count + 1):
+        for streamed, rounds in found.items():
+            taken: Round = ([], [])
+            for text in texts:
+                for side in (0, 1) if number % 2 else (1, 0):
+                    taken[side].append(first_sound_ms(ports[side], text, streamed))
+            if number:
+                rounds.append(taken)
+    return found
+
+
 def main() -> None:
     """Starts both, measures in turn, and prints the ratios."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--tools", type=Path, required=True)
+    parser.add_argument("--texts", choices=("all", "short"), default="all")
     options = parser.parse_args()
+    if options.rounds < 2:
+        parser.error("an interval needs two rounds")
+    texts = TEXTS[:1] if options.texts == "short" else TEXTS
     server = subprocess.Popen(SERVE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert server.stdout and server.stderr
     url, ours, line = server.stdout.readline().strip(), 0, ""
     while "ready" not in line:
         line = server.stderr.readline()
-        if found := re.search(r"tcp://127\.0\.0\.1:(\d+)", line):
-            ours = int(found[1])
+        if at := re.search(r"tcp://127\.0\.0\.1:(\d+)", line):
+            ours = int(at[1])
     threading.Thread(target=server.stderr.read, daemon=True).start()  # a pipe that is full would stop the server
     theirs = free_port()
     proxy = subprocess.Popen(
@@ -94,18 +140,11 @@ def main() -> None:
     )  # fmt: skip
     try:
         wait_for(theirs)
-        found_ms: dict[tuple[str, bool], list[float]] = {}
-        for number in range(options.rounds + 1):
-            for text in TEXTS:
-                for streamed in (False, True):
-                    for name, port in (("ours", ours), ("proxy", theirs)):
-                        taken = first_sound_ms(port, text, streamed)
-                        if number:  # the first round warms up
-                            found_ms.setdefault((name, streamed), []).append(taken)
-        for streamed in (False, True):
-            one, other = (statistics.median(found_ms[name, streamed]) for name in ("ours", "proxy"))
-            what = "streamed" if streamed else "whole"
-            print(f"{what:<9} first sound, median: {one:.1f} ms, proxy {other:.1f} ms, ratio {one / other:.2f}")
+        found = measured(options.rounds, texts, (ours, theirs))
+        for streamed, rounds in found.items():
+            print(f"{'streamed' if streamed else 'whole':<9} first sound, medians: {described(rounds)}", flush=True)
+        if options.texts == "short":
+            return
         addresses = [f"127.0.0.1:{port}" for port in (ours, theirs)]
         subprocess.run([options.tools / "wyoming-bench", "tts", *addresses, "--mode", "both"], check=True)
     finally:
