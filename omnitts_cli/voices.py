@@ -24,12 +24,14 @@ class Named:
 class Cloned:
     """A voice cloned from a clip: its embedding and, with a transcript, the codes of the clip.
 
-    `codes` and `transcript` are both there (the model continues the clip) or both absent.
+    `codes` and `transcript` are both there (the model continues the clip) or both absent. `gains` change the sound's
+    spectrum to the clip's; None leaves it as the model makes it.
     """
 
     embedding: np.ndarray  # [H] float32
     codes: np.ndarray | None = None  # [T, G] int64
     transcript: str | None = None
+    gains: np.ndarray | None = None  # [bands] float32, dB
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from omnitts_cli.audio.spectrum import Equaliser
 from omnitts_cli.devices.device import Stream
 from omnitts_cli.engine.slots import FLAGS, REAL, WHOLE, Record, Replay, State, StepContext, Stop, fitting, round_up
 from omnitts_cli.errors import InputError, OmniError
@@ -266,6 +267,9 @@ class Admission:
         record.limit = self._limit(request, draft, reference, open_feed=feed is not None)
         record.request, record.draft, record.feed = request, draft, feed
         record.prompt_rows, record.reference, record.tokens = len(draft.text), reference, draft.spoken
+        if draft.gains is not None:
+            facts = self._context.model.facts
+            record.equaliser = Equaliser(draft.gains, facts.sample_rate, facts.samples_per_frame)
         record.closing = feed is None and draft.closed
         record.slot, record.state = slot, State.OPENING
 

@@ -368,7 +368,8 @@ class Engine:
         last = record.silent or record.delivered == record.final
         stopped = None if not last else "silence" if record.silent else STOPPED[record.stop]
         missing = self.model.facts.missing_samples if start == 0 else 0
-        self._hand_out(record, sound[missing : kept * per_frame].copy(), codes[:kept].copy(), stopped)
+        sound = record.equaliser.feed(sound) if record.equaliser else sound.copy()
+        self._hand_out(record, sound[missing : kept * per_frame], codes[:kept].copy(), stopped)
 
     def _until_silence(self, record: Record, sound: np.ndarray, frames: int) -> int:
         """The number of frames to keep: all, unless the request has been silent for too long."""

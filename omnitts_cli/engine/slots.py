@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from omnitts_cli.audio.spectrum import Equaliser
 from omnitts_cli.devices.device import Device
 from omnitts_cli.kernels import ops
 from omnitts_cli.kernels.arrays import zeros
@@ -324,6 +325,7 @@ class Record:
     chunks: int = 0  # handed out
     quiet: int = 0  # frames of silence at the end so far
     silent: bool = False  # stopped by the host because of that
+    equaliser: Equaliser | None = None  # of a clone that sounds like its clip
     first_sound: float | None = None  # when it came back, in seconds
     ended: float | None = None  # when its stop was reported
 

@@ -87,6 +87,7 @@ class Draft:
     shared: int = 0  # leading rows that depend on `shared_key` alone, so their keys and values can be copied
     embedding: np.ndarray | None = None  # [H] float32, the speaker's row
     reference: np.ndarray | None = None  # [R, G] int64; decoded first, and its sound is dropped
+    gains: np.ndarray | None = None  # [bands] float32, dB; of the filter behind the codec
     turns: Turns | None = None  # `text` begins with their ids
 
     @property

@@ -71,7 +71,8 @@ class Clips:
 
         def work() -> Voice:
             found = reference.prepared(recording, transcript, tell=lambda notice: None)
-            return reference.cloned(found, model.speech)
+            assert model.tts is not None, "the model of a request is open"
+            return model.tts.clone(found)
 
         async with self._encoding:
             return await asyncio.to_thread(work)

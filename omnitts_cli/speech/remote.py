@@ -412,7 +412,7 @@ def voice_fields(voice: Any) -> dict[str, Any]:
 def spoken_here(voice: Any, tts: TTS) -> Any:
     """The voice of a request to a server, for an engine of this process."""
     if isinstance(voice, Recorded):
-        return references.cloned(references.Reference(voice.recording, voice.transcript), tts.engine.model).identity
+        return tts.clone(references.Reference(voice.recording, voice.transcript)).identity
     if isinstance(voice, Named) and voice_files.is_blend(voice.speaker):
         return voices.voice_for(voice.speaker, tts.engine.model).identity
     return voice

@@ -12,7 +12,10 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Self, overload
 
+import numpy as np
+
 from omnitts_cli.audio.loudness import level
+from omnitts_cli.audio.spectrum import as_loud, gains_between, levels
 from omnitts_cli.errors import Notice, OmniError, UsageError
 from omnitts_cli.request import Request, Sampling, drawable
 from omnitts_cli.settings.engine import EngineSettings
@@ -32,12 +35,15 @@ from omnitts_cli.text.language import LANGUAGES
 from omnitts_cli.text.lexicon import load_lexicon
 from omnitts_cli.text.piece import Piece
 from omnitts_cli.text.reading import reader
-from omnitts_cli.voices import Designed
+from omnitts_cli.voices import Cloned, Designed
 from omnitts_cli.weights.fetch import Report
 
 if TYPE_CHECKING:
     from omnitts_cli.speech.reference import Reference
 
+TRIAL, TRIAL_SEED = "The small boat drifted past the old stone bridge. A warm wind blew the leaves across the yard.", 7
+"""What a clone says to show how bright or dark it is. Half of it shows less: see benchmarks/log/voice.md."""
+MOST_DB = 8.0  # that a clone's bands are raised or lowered
 AHEAD = 4  # pieces split ahead, so that no slot waits for the splitter
 NOT_HERE = ("file", "model", "voice")
 """Settings of these groups that are not options of `speak`, because they are parameters or belong to `load`."""
@@ -374,7 +380,17 @@ class TTS:
         from omnitts_cli.speech.reference import cloned
 
         require_process(self.engine.process)
-        return cloned(found, self.engine.model)
+        voice = cloned(found, self.engine.model)
+        return self._with_spectrum(voice, found) if self.engine.model.plain_letters else voice
+
+    def _with_spectrum(self, voice: Voice, found: Reference) -> Voice:
+        """The clone with a filter that gives it the spectrum of its clip: the talker can only be as bright or as dark
+        as the voices it was taught. The clone speaks once to show what it lacks."""
+        assert isinstance(voice.identity, Cloned)
+        said = self.piece(TRIAL, voice, None, Speech(seed=TRIAL_SEED)).clip()
+        has, wanted = levels(said.samples, said.sample_rate), levels(found.recording.sound, found.recording.rate)
+        gains = as_loud(gains_between(has, wanted, MOST_DB), said.samples, said.sample_rate).round(1)
+        return replace(voice, identity=replace(voice.identity, gains=gains.astype(np.float32)))
 
     def _request(self, voice: Voice, language: str | None, speech: Speech) -> Request:
         """What all pieces of a speech have in common."""

@@ -1,8 +1,9 @@
 """Saved voices: the `.voice` file and the folder of saved voices. Safetensors only; nothing is ever unpickled.
 
-A file holds the speaker embedding and, if there is a transcript, the clip's codes. A voice of our own model also keeps
-its clip, from which a later version of that model can make the voice again. JSON in the header records the source, the
-model and the consent. A tuned voice has format 2: with an adapter, and fields about how it was learned.
+A file holds the speaker embedding and, if there is a transcript, the clip's codes. A voice of our own model also has
+the gains that bring its spectrum to the clip's, and keeps its clip, from which a later version of that model can make
+the voice again. JSON in the header records the source, the model and the consent. A tuned voice has format 2: with an
+adapter, and fields about how it was learned.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ LARGEST_TUNED = 512 * 2**20
 WIDEST, LONGEST_FRAMES, MOST_GROUPS = 65_536, 750, 64  # 60 s of frames; clips are cut to 30 s
 LARGEST_CLIP = 2**21  # more than 30 s at 24 kHz in 16 bits, even where FLAC saves nothing
 LARGEST_HEADER = 256 << 10
+BANDS, LOUDEST_GAIN = 21, 40.0  # of the spectrum; dB
 
-TYPES = {"embedding": "F32", "codes": "I64", "clip": "U8"}
+TYPES = {"embedding": "F32", "codes": "I64", "clip": "U8", "gains": "F32"}
 
 # Header fields. All are text; all but the first two may be missing.
 FIELDS = ("model", "revision", "language", "made", "clip_sha256", "consent", "licence", "source", "mime_type",
@@ -136,6 +138,8 @@ def to_bytes(voice: SavedVoice) -> bytes:
     tensors = {"embedding": np.ascontiguousarray(voice.voice.embedding, np.float32)}
     if voice.voice.codes is not None:
         tensors["codes"] = np.ascontiguousarray(voice.voice.codes, np.int64)
+    if voice.voice.gains is not None:
+        tensors["gains"] = np.ascontiguousarray(voice.voice.gains, np.float32)
     if voice.clip is not None and len(voice.clip) <= LARGEST_CLIP:
         tensors["clip"] = np.frombuffer(voice.clip, np.uint8)
     tuned = voice.adapter is not None
@@ -297,13 +301,15 @@ def parsed(path: Path, text: str | None, formats: Sequence[int]) -> dict[str, st
 
 def check_shapes(path: Path, shapes: dict[str, list[int]]) -> None:
     """Refuses bad shapes before anything is allocated."""
-    if not {"embedding"} <= set(shapes) <= {"embedding", "codes", "clip"}:
+    if not {"embedding"} <= set(shapes) <= {*TYPES}:
         raise wrong(path, "it does not hold an embedding, or holds something else")
     if len(shapes["embedding"]) != 1 or not 0 < shapes["embedding"][0] <= WIDEST:
         raise wrong(path, f"its embedding has shape {shapes['embedding']}")
     codes = shapes.get("codes", [1, 1])
     if len(codes) != 2 or not (0 < codes[0] <= LONGEST_FRAMES and 0 < codes[1] <= MOST_GROUPS):
         raise wrong(path, f"its codes have shape {codes}")
+    if shapes.get("gains", [BANDS]) != [BANDS]:
+        raise wrong(path, f"its gains have shape {shapes['gains']}")
     clip = shapes.get("clip", [1])
     if len(clip) != 1 or not 0 < clip[0] <= LARGEST_CLIP:
         raise wrong(path, f"its clip has shape {clip}")
@@ -324,7 +330,10 @@ def as_voice(path: Path, tensors: dict[str, np.ndarray], transcript: str | None)
         raise wrong(path, "its clip does not consist of bytes")
     if (codes is None) != (transcript is None):
         raise wrong(path, "it has codes without a transcript, or the reverse")
-    return Cloned(embedding, codes, transcript)
+    gains = tensors.get("gains")
+    if gains is not None and (gains.dtype != np.float32 or not (np.abs(gains) <= LOUDEST_GAIN).all()):
+        raise wrong(path, f"its gains are not float32 of at most {LOUDEST_GAIN:g} dB")
+    return Cloned(embedding, codes, transcript, gains)
 
 
 def wrong(path: Path, why: str) -> InputError:
@@ -353,9 +362,13 @@ def blend(parts: Sequence[tuple[SavedVoice, float]], name: str) -> SavedVoice:
         raise InputError("voices of different versions of a model cannot be blended", cause=cause, hint=hint)
     total = sum(weight for _, weight in parts)
     vector = sum(part.voice.embedding * np.float32(weight / total) for part, weight in parts)
+    filtered = [part.voice.gains * np.float32(weight / total) for part, weight in parts if part.voice.gains is not None]
+    gains = np.asarray(sum(filtered), np.float32) if filtered else None
     source = " ".join(f"{part.name}:{weight:g}" for part, weight in parts)
     about = {key: value for key, value in parts[0][0].about.items() if key in ("model", "revision", "language")}
-    return SavedVoice(name, Cloned(np.asarray(vector, np.float32)), {**about, "source": f"blend of {source}"})
+    return SavedVoice(
+        name, Cloned(np.asarray(vector, np.float32), gains=gains), {**about, "source": f"blend of {source}"}
+    )
 
 
 def is_blend(name: str) -> bool:

@@ -28,13 +28,15 @@ def written(path: Path, tensors: dict[str, Any], about: Any = ABOUT) -> Path:
 
 
 def test_what_is_written_comes_back(tmp_path: Path) -> None:
-    voice = Cloned(np.arange(8, dtype=np.float32), np.arange(12).reshape(3, 4), "what was said")
+    gains = np.linspace(-5, 5, voice_files.BANDS).astype(np.float32)
+    voice = Cloned(np.arange(8, dtype=np.float32), np.arange(12).reshape(3, 4), "what was said", gains)
     path = tmp_path / "anna.voice"
     voice_files.write(SavedVoice("anna", voice, {"model": "tiny", "consent": "yes"}, b"a clip"), path)
     found = voice_files.read(path)
     assert found.clip == b"a clip" and voice_files.of_bytes(voice_files.to_bytes(found)).clip == found.clip
     assert found.name == "anna" and found.about == {"model": "tiny", "consent": "yes"}
     assert np.array_equal(found.voice.embedding, voice.embedding)
+    assert found.voice.gains is not None and np.array_equal(found.voice.gains, gains)
     assert found.voice.transcript == "what was said" and np.array_equal(found.voice.codes, voice.codes)
     assert [one.name for one in tmp_path.iterdir()] == ["anna.voice"]
 
@@ -73,6 +75,10 @@ WRONG = {
     "codes below zero": ({**VECTOR, "codes": -np.ones((2, 3), np.int64)}, {**ABOUT, "transcript": "hi"}),
     "codes without words": ({**VECTOR, **CODES}, ABOUT),
     "words without codes": (VECTOR, {**ABOUT, "transcript": "hi"}),
+    "too few gains": ({**VECTOR, "gains": np.zeros(4, np.float32)}, ABOUT),
+    "deafening gains": ({**VECTOR, "gains": np.full(voice_files.BANDS, 90, np.float32)}, ABOUT),
+    "gains without numbers": ({**VECTOR, "gains": np.full(voice_files.BANDS, np.nan, np.float32)}, ABOUT),
+    "whole gains": ({**VECTOR, "gains": np.zeros(voice_files.BANDS, np.int32)}, ABOUT),
     "another format": (VECTOR, {"format": 2, "name": "anna"}),
     "an unknown field": (VECTOR, {**ABOUT, "colour": "red"}),
     "a number for a word": (VECTOR, {**ABOUT, "licence": 3}),
@@ -126,6 +132,9 @@ def test_a_blend_is_weighted() -> None:
     assert voice_files.blend([(one, 3), (two, 1)], "c").voice.embedding == pytest.approx(2.5)
     with pytest.raises(OmniError):
         voice_files.blend([(one, 1)], "c")
+    filtered = SavedVoice("f", Cloned(np.zeros(3, np.float32), gains=np.full(voice_files.BANDS, 8, np.float32)))
+    assert voice_files.blend([(filtered, 1), (two, 3)], "c").voice.gains == pytest.approx(2.0)
+    assert voice_files.blend([(one, 1), (two, 3)], "c").voice.gains is None
 
 
 def test_bytes_are_read_as_their_file(tmp_path: Path) -> None:

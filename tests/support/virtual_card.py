@@ -227,6 +227,7 @@ class Sounds:
     def __init__(self, context: Any, stream: Stream) -> None:
         self.context, self.stream = context, stream
         self.most_rows = min(context.plan.slots, max(context.plan.sound_rows))
+        self.beside = False
 
     def clear(self, slots: Sequence[int]) -> None: ...
 

@@ -35,6 +35,7 @@ class Opening:
     embedding: np.ndarray | None = None  # [H] float32
     transcript: Sequence[int] = ()
     codes: np.ndarray | None = None  # [R, G] int64
+    gains: np.ndarray | None = None  # [bands] float32, dB
 
     @property
     def cloned(self) -> bool:
@@ -66,7 +67,9 @@ def opening(request: Request, config: Config, tokenizer: TextTokenizer) -> Openi
             _no_style(request.style, "--style does not work with cloned voices", hint)
             words = None if voice.codes is None else text_to_speak(_transcript(voice), tokenizer.input)
             transcript = () if words is None else tokenizer.encode(words)
-            return Opening([], role, language, None, _embedding(voice, config), transcript, _codes(voice, config))
+            return Opening(
+                [], role, language, None, _embedding(voice, config), transcript, _codes(voice, config), voice.gains
+            )
 
 
 def _can(kind: str, config: Config) -> None:
@@ -214,7 +217,9 @@ class Qwen3Prompter(Drafter):
         else:
             text += [*body, ids.pad]
             codec += [*[control.pad] * len(body), control.begin]
-        draft = Draft(text, codec, feed, closed, spoken, speaker_at, frames_at, shared, start.embedding, start.codes)
+        draft = Draft(
+            text, codec, feed, closed, spoken, speaker_at, frames_at, shared, start.embedding, start.codes, start.gains
+        )
         refuse_too_long(draft, self._config.max_positions)
         return draft
 
