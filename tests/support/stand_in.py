@@ -151,7 +151,7 @@ class StandIn:
 
             sound, rate = soundfile.read(BytesIO(decoded(fields["ref_audio"])), dtype="float32")
             recording = Recording(sound, rate, "clip", rate, 1, len(sound) / rate)
-            return reference.cloned(reference.Reference(recording, fields.get("ref_text")), model)
+            return self.tts.clone(reference.Reference(recording, fields.get("ref_text")))
         return voices.voice_for(given, model)
 
 
