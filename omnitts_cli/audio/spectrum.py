@@ -8,18 +8,18 @@ import numpy as np
 
 EDGES_HZ = 1000 * 2 ** (np.arange(-11, 11) / 3)  # 79 Hz to 10 kHz
 BANDS = EDGES_HZ.size - 1
-WINDOW_S = 0.0427
+WINDOW_S = 0.0427  # 1,024 samples at 24 kHz
 VOICED = 10**-2.5
-"""Frames with less of the power of the loud ones are pauses and noise."""
-NOTHING_DB = -80.0
-LOUD_PEAK = 0.5
+"""Frames whose power is below this share of that of the loud ones are pauses and noise."""
+NOTHING_DB = -80.0  # a band below this level holds no sound
+LOUD_PEAK = 0.5  # a peak up to here is left alone
 TAPS = 256
-FOLDED = 2048  # points of the spectrum from which the filter is made
+FOLDED = 2048  # size of the Fourier transform from which the filter is made
 
 
 def levels(sound: np.ndarray, rate: int) -> np.ndarray:
-    """sound [n] -> [BANDS] dB of the whole: the mean over voiced frames, each of which counts the same however loud it
-    is."""
+    """sound [n] -> [BANDS], the level of each band in dB relative to the power of the frame, averaged over voiced
+    frames. Loud frames do not count more than quiet ones."""
     size = round(WINDOW_S * rate)
     if sound.size < size:
         sound = np.pad(sound, (0, size - sound.size))
@@ -35,16 +35,16 @@ def levels(sound: np.ndarray, rate: int) -> np.ndarray:
 
 
 def gains_between(has: np.ndarray, wanted: np.ndarray, most: float) -> np.ndarray:
-    """[BANDS] dB, within `most`: what brings a voice with the levels `has` to those that are `wanted`. Bands in which
-    `wanted` has nothing stay, such as those above a telephone's."""
+    """The gains [BANDS] in dB that turn the levels `has` into those `wanted`, none beyond `most`. Bands in which
+    `wanted` has no sound keep their level, such as those above the range of a telephone."""
     heard, change = wanted > NOTHING_DB, wanted - has
     middle = np.median(change[heard]) if heard.any() else 0.0
     return np.where(heard, np.clip(change - middle, -most, most), 0.0)
 
 
 def as_loud(gains: np.ndarray, sound: np.ndarray, rate: int) -> np.ndarray:
-    """The gains, all changed by the same number so that they leave the loudness of `sound` and add little to its
-    peaks."""
+    """The gains, all shifted by the same amount so that filtering `sound` makes it neither louder nor its peaks much
+    higher."""
     made = Equaliser(gains, rate, rate // 10).feed(np.pad(sound, (0, -sound.size % (rate // 10))))
     power, peak = np.mean(np.square(sound)), max(np.abs(sound).max(initial=0.0), LOUD_PEAK)
     louder = np.sqrt(np.mean(np.square(made)) * made.size / sound.size / power) if power else 1.0

@@ -138,9 +138,8 @@ class Stack(nn.Module):
         self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
         self.norm = nn.Parameter(torch.ones(shape.hidden))
         self.fused: FusedStack | None = None
-        self.recomputes = (
-            False  # `forward` keeps the input of each layer only, and its gradients compute the rest again
-        )
+        self.recomputes = False
+        """Whether `forward` keeps only each layer's input, from which the backward pass computes the rest again."""
 
     def fuse(self) -> None:
         """For inference, on devices that run a stack as one operation. Later changes of the weights are not seen."""

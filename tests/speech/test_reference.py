@@ -1,4 +1,4 @@
-"""A clone by `tiny` has the spectrum of its clip, whoever makes the sound."""
+"""A voice that `tiny` clones has the spectrum of its clip: spoken alone, beside others, streamed, and once saved."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ def test_people_are_compared_with_their_clones_and_their_copies(
     soundfile = pytest.importorskip("soundfile")
     for name, hertz in (("man", 100.0), ("woman", 200.0)):
         soundfile.write(tmp_path / f"{name}.flac", buzz(hertz, 2.0), SAMPLE_RATE)
-    (tmp_path / "notes.txt").write_text("nobody")
+    (tmp_path / "notes.txt").write_text("This file is not a recording.")
     same = SimpleNamespace(encoder=lambda sound: sound, decoder=lambda codes: codes)
     monkeypatch.setattr(judging, "exported_codec", lambda recipe, folder: same)
     answering(monkeypatch, lambda text, options: buzz(100.0, 1.5))
