@@ -76,9 +76,9 @@ class AcceleratorStream:
         with self:
             return PinnedFetch(self.api, tensors)
 
-    def capture(self, step: Callable[[], None]) -> Callable[[], None]:
+    def capture(self, step: Callable[[], None], keeps: bool = False) -> Callable[[], None]:
         self.api.synchronize()  # the step's buffers were created in another stream
-        with self, self._into_pool():
+        with self, nullcontext() if keeps else self._into_pool():
             for _ in range(WARM_UPS):
                 step()
         self.api.synchronize()
@@ -92,7 +92,8 @@ class AcceleratorStream:
         return replay
 
     def _into_pool(self) -> AbstractContextManager[None]:
-        """In this context, memory comes from the pool of the graphs, so that a capture reuses that of its warm-ups."""
+        """In this context, memory comes from the pool of the graphs, so that a capture reuses that of its warm-ups.
+        Only for steps that keep nothing: the pool has the temporary tensors of graphs captured before."""
         return nullcontext()
 
     def _record(self, graph: Any, step: Callable[[], None]) -> None:

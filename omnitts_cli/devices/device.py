@@ -56,8 +56,11 @@ class Stream(Protocol):
         """Copy to the host after the work issued so far, without stopping the stream."""
         ...
 
-    def capture(self, step: Callable[[], None]) -> Callable[[], None]:
-        """Record a step of fixed shapes and addresses; returns a function that replays it in this stream."""
+    def capture(self, step: Callable[[], None], keeps: bool = False) -> Callable[[], None]:
+        """Record a step of fixed shapes and addresses; returns a function that replays it in this stream.
+
+        `keeps`: the first run makes tensors that later runs read, such as an optimiser's moments. Their memory must not
+        come from that of other graphs' temporary tensors, which a replay overwrites."""
         ...
 
 

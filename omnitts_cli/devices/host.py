@@ -73,7 +73,7 @@ class HostStream:
     def fetch(self, *arrays: Any) -> HostFetch:
         return self.fetched(arrays)
 
-    def capture(self, step: Callable[[], None]) -> Callable[[], None]:
+    def capture(self, step: Callable[[], None], keeps: bool = False) -> Callable[[], None]:
         return step
 
 

@@ -264,7 +264,7 @@ class TrainingLoop:
 
     def _phase(self, until: int | None, bypass: bool) -> None:
         """Train until `until` steps are done or the time is spent."""
-        learn, update = self.capture(lambda: self.stage.learn(bypass)), self.capture(self.stage.update)
+        learn, update = self.capture(lambda: self.stage.learn(bypass), True), self.capture(self.stage.update, True)
         self.journal.write(event="phase", bypass=bypass, step=self.steps)
         while (until is None or self.steps < until) and (spent := self._spent()) < 1.0:
             self._set_rate(spent)

@@ -70,7 +70,7 @@ class PerceptualLoss:
             return float(right / count)
 
         budget, looks, together = Budget(minutes), 0, LOOK_EVERY if self.device.captures else 1
-        learn = capture(step)
+        learn = capture(step, True)
         while (spent := budget.spent) < 1.0 or looks == 0:
             rate.fill_(falling_rate(spent, RATE, FINAL_RATE, looks * together, WARM_UP))
             for _ in range(together):

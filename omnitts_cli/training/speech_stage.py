@@ -242,8 +242,8 @@ def train_speech(
         weights = sum(p.numel() for p in stage.speech.parameters())
         resumed = {"resumed": bool(saved or finished), "residual_tables_reset": stage.tables_reset}
         journal.write(event="start", **resumed, weights=weights, members=team.size)
-        learn = [stream.capture(partial(stage.learn, n)) for n in range(len(dataset.tables))]
-        _loop(stage, learn, stream.capture(stage.update), shards, journal, folder, Budget(minutes))
+        learn = [stream.capture(partial(stage.learn, n), True) for n in range(len(dataset.tables))]
+        _loop(stage, learn, stream.capture(stage.update, True), shards, journal, folder, Budget(minutes))
         if team.leads:
             stage.save(folder)
     journal.write(event="end", hours=dataset.seconds / 3600)

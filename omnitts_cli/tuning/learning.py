@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -13,8 +13,11 @@ from torch.optim.adamw import adamw
 from omnitts_cli.devices.device import Device
 from omnitts_cli.tuning.room import SCRATCH
 
-Capture = Callable[[Callable[[], None]], Callable[[], None]]
-"""Records a step; returns what replays it."""
+
+class Capture(Protocol):
+    """`Stream.capture`: records a step; returns what replays it."""
+
+    def __call__(self, step: Callable[[], None], keeps: bool = False) -> Callable[[], None]: ...
 
 
 def half(device: Device) -> torch.autocast | nullcontext[None]:

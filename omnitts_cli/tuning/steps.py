@@ -41,7 +41,7 @@ class Steps:
         self._recorded: dict[Key, tuple[PaddedBatch, Tensor, Callable[[], None]]] = {}
         self._stream, self._update = device.stream(), self._apply
         if device.captures:
-            self._update = self._stream.capture(self._apply)  # tried with gradients and a rate of zero
+            self._update = self._stream.capture(self._apply, True)  # tried with gradients and a rate of zero
             for state in self.optimiser.state.values():
                 state["step"].zero_()
 

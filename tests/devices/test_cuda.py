@@ -87,6 +87,33 @@ def test_no_host_waits_inside_the_loop() -> None:
     assert frames == sum(60 + i for i in range(7))
 
 
+def test_what_a_captured_step_keeps_is_not_overwritten_by_an_older_graph() -> None:
+    """An optimiser makes its moments in its first step, after the step that computes gradients has been captured."""
+    from omnitts_cli.devices.cuda import CUDADevice
+
+    stream = CUDADevice().stream()
+    x, sums, kept = torch.ones(1 << 20, device="cuda"), torch.zeros((), device="cuda"), list[torch.Tensor]()
+
+    def gradients() -> None:
+        sums.copy_((x * 3 + x * 5 + x * 7).sum())
+
+    def update() -> None:
+        if not kept:
+            kept.extend(torch.zeros_like(x) for _ in range(4))
+        for one in kept:
+            one.add_(1)
+
+    first, second = stream.capture(gradients, True), stream.capture(update, True)
+    for one in kept:
+        one.zero_()
+    for _ in range(3):
+        first()
+        second()
+    torch.cuda.synchronize()
+    assert [one.unique().tolist() for one in kept] == [[3.0]] * 4
+    assert sums.item() == 15 * (1 << 20)
+
+
 def test_an_absent_device_is_refused_by_name() -> None:
     from omnitts_cli.devices.cuda import CUDADevice
     from omnitts_cli.errors import DeviceError

@@ -279,7 +279,7 @@ class Stream:
         self._send(fetch)
         return fetch
 
-    def capture(self, step: Callable[[], None]) -> Callable[[], None]:
+    def capture(self, step: Callable[[], None], keeps: bool = False) -> Callable[[], None]:
         self._device.synchronize()
         step()  # a warm-up, as devices need one
         graph = Graph(step)

@@ -97,7 +97,7 @@ def test_compiling_does_not_count_as_training(small: Recipe, shards: ShardReader
             order.append(f"{self._seconds / 60} minutes begin")
             return 1.0
 
-    def capture(step: Callable[[], None]) -> Callable[[], None]:
+    def capture(step: Callable[[], None], keeps: bool = False) -> Callable[[], None]:
         order.append("captured")  # this compiles on an accelerator
         return step
 
