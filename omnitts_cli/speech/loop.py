@@ -19,6 +19,8 @@ from omnitts_cli.request import BULK, Failed, Request
 if TYPE_CHECKING:
     from omnitts_cli.engine.engine import Engine
 
+yield_core: Callable[[], None] = getattr(os, "sched_yield", lambda: time.sleep(0))
+
 Callback = Callable[[Any], None]
 """Called with the chunks of one request, a Failed, or the exception that stopped the engine. Must not block."""
 
@@ -214,10 +216,13 @@ class Loop:
                     self.cancel(self._forgotten.popleft())
                 if self.engine.busy:
                     self._step_began = time.perf_counter()
-                    for news in self.engine.step():
+                    made = self.engine.step()
+                    for news in made:
                         self._deliver(news)
                     self._step_began = None
                     self.after_step()
+                    if any(isinstance(news, Chunk) and not news.index for news in made):
+                        yield_core()  # else who sends it may wait on this core until the next frame is done
                 else:
                     self._check()
                     self._wake.wait()

@@ -417,4 +417,26 @@ static int quads(void) {
     return 0;
 }
 
-int main(void) { return products() | words() | stacks() | frames() | codecs() | quads(); }
+#ifdef __linux__
+static void look(void *cores, int number) {
+    if (number) sched_getaffinity(0, sizeof(cpu_set_t), (cpu_set_t *)cores + number);
+}
+
+// Where every thread of a call has a core, none may use that of its caller, who keeps all cores.
+static int apart(void) {
+    cpu_set_t before, after, cores[2];
+    Team team;
+    CPU_ZERO(cores + 1);
+    if (sched_getcpu() < 0 || sched_getaffinity(0, sizeof before, &before) || CPU_COUNT(&before) < 2) return 0;
+    work_together(&team, 2, look, cores);
+    if (team.threads == 2 && CPU_COUNT(cores + 1) != CPU_COUNT(&before) - 1) return failed("a thread has all cores");
+    CPU_AND(&after, cores + 1, &before);
+    if (!CPU_EQUAL(&after, cores + 1)) return failed("a thread has cores that its caller has not");
+    sched_getaffinity(0, sizeof after, &after);
+    return CPU_EQUAL(&after, &before) ? 0 : failed("the caller has lost a core");
+}
+#else
+static int apart(void) { return 0; }
+#endif
+
+int main(void) { return apart() | products() | words() | stacks() | frames() | codecs() | quads(); }

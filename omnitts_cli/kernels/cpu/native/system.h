@@ -1,5 +1,6 @@
-// What differs between POSIX and Windows: exports, threads, locks and conditions.
+// What differs between systems: exports, threads and their cores, locks and conditions.
 #pragma once
+#define _GNU_SOURCE // for sched_getcpu
 #ifdef _WIN32
 #define WIN32_LEAN_AND_MEAN
 #include <process.h>
@@ -48,4 +49,22 @@ static inline void lock(Lock *l) { pthread_mutex_lock(l); }
 static inline void unlock(Lock *l) { pthread_mutex_unlock(l); }
 static inline void wait_for(Condition *c, Lock *l) { pthread_cond_wait(c, l); }
 static inline void wake_all(Condition *c) { pthread_cond_broadcast(c); }
+#endif
+
+#ifdef __linux__
+typedef cpu_set_t Cores;
+
+// The cores that this process may use, without the one that the caller is on. 0 if they are not known, or if so many
+// threads would have to share them.
+static inline int other_cores(Cores *others, int threads) {
+    const int here = sched_getcpu();
+    if (here < 0 || sched_getaffinity(0, sizeof *others, others) || CPU_COUNT(others) < threads) return 0;
+    CPU_CLR(here, others);
+    return CPU_COUNT(others) > 0;
+}
+static inline void keep_to(Thread t, const Cores *cores) { pthread_setaffinity_np(t, sizeof *cores, cores); }
+#else
+typedef int Cores;
+static inline int other_cores(Cores *others, int threads) { return (void)others, (void)threads, 0; }
+static inline void keep_to(Thread t, const Cores *cores) { (void)t, (void)cores; }
 #endif

@@ -3,6 +3,9 @@
 // A frame of a released model has about 600 meetings, so a meeting must take less than a microsecond where every thread
 // has a core. Where it has not, because other programs run, a thread that waits must not keep the core from the one it
 // waits for: it spins briefly, then yields, then sleeps.
+//
+// Linux starts a thread on the core of its caller if it takes the others for busy at that moment, and moves it away only
+// after some ms, in which both spin in turn. So the threads of a call are kept from the core of its caller.
 #pragma once
 #include "system.h"
 #include <stdatomic.h>
@@ -102,10 +105,13 @@ static void work_together(Team *t, int threads, void (*work)(void *, int), void 
     atomic_init(&t->ready, 0), atomic_init(&t->next, 0);
     atomic_init(&t->arrived, 0), atomic_init(&t->stage, 0), atomic_init(&t->asleep, 0);
     if (threads > 1) {
+        Cores others;
+        const int known = other_cores(&others, threads);
         lock_init(&t->lock, &t->wake);
         while (t->threads < threads) {
             member[t->threads] = (Member){t, t->threads};
             if (!start_thread(started + t->threads, join_in, member + t->threads)) break;
+            if (known) keep_to(started[t->threads], &others);
             t->threads++;
         }
         change(t, &t->ready, t->threads);
