@@ -61,7 +61,7 @@ def main() -> None:
             found: dict[str, list[float]] = {kind: [] for kind in kinds}
             for _ in range(7):
                 for kind, (stream, steps) in kinds.items():
-                    call = lambda s=steps, f=frames, w=slots, a=starts: s.launch(f, w, a).wait()  # noqa: E731
+                    call = lambda s=steps, f=frames, w=slots, a=starts: s.launch(f, w, a).result()  # noqa: E731
                     with stream:
                         found[kind].append(rig.timed(device, call, options.turns, 1)["ms"])
             for kind, times in found.items():

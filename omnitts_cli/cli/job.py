@@ -280,8 +280,9 @@ def opened_model(
     name = model or EMBEDDED
     words = f"loading {name}{'' if machine.device == 'auto' else f' on {machine.device}'} ..."
     settings = {**settings_for(machine, network), **more}
-    given = ", ".join(f"{key} {value}" for key, value in settings.items() if value is not None)
-    console.detail(f"{words}\nsettings: {given}")
+    if console.verbose:
+        given = ", ".join(f"{key} {value}" for key, value in settings.items() if value is not None)
+        console.detail(f"{words}\nsettings: {given}")
     with Progress(f"downloading {name}", messages.progress) as progress, without_collector():
         if progress.style == "bar":
             progress.draw(words)

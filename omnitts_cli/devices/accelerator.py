@@ -32,9 +32,7 @@ class PinnedFetch:
     def done(self) -> bool:
         return self._event.query()
 
-    def wait(self, soon: bool = False) -> list[np.ndarray]:
-        while soon and not self._event.query():  # a blocking event wakes the thread 0.15 ms late
-            time.sleep(0)  # other threads may take Python's lock
+    def result(self) -> list[np.ndarray]:
         self._event.synchronize()
         return [buffer.numpy() for buffer in self._buffers]  # no copy: an array keeps its buffer alive
 
@@ -72,9 +70,17 @@ class AcceleratorStream:
         for tensor in tensors:
             tensor.record_stream(self._stream)
 
+    def follow(self, other: Self, *tensors: Tensor) -> None:
+        self.keep_alive(*tensors)
+        self.wait_event(other.record_event())
+
     def fetch(self, *tensors: Tensor) -> PinnedFetch:
         with self:
             return PinnedFetch(self.api, tensors)
+
+    def hurry(self, fetch: PinnedFetch) -> None:
+        while not fetch.done():  # a blocking event wakes the thread 0.15 ms late
+            time.sleep(0)  # other threads may take Python's lock
 
     def capture(self, step: Callable[[], None], keeps: bool = False) -> Callable[[], None]:
         self.api.synchronize()  # the step's buffers were created in another stream

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 class Fetch(Protocol):
-    """Tensors on their way to the host."""
+    """Tensors on their way to the host. A Future of Python's is one."""
 
     def done(self) -> bool:
-        """Whether `wait` would return at once."""
+        """Whether `result` would return at once."""
         ...
 
-    def wait(self, soon: bool = False) -> list[np.ndarray]:
-        """The arrays; call it once. They belong to the caller. `soon`: rather keep a core busy than wake up later."""
+    def result(self) -> list[np.ndarray]:
+        """Waits for the arrays, which belong to the caller; call it once."""
         ...
 
 
@@ -52,8 +52,16 @@ class Stream(Protocol):
         """Tensors of another stream that this stream reads: their memory is not reused before it has."""
         ...
 
+    def follow(self, other: Self, *tensors: Tensor) -> None:
+        """Work issued from now on runs after all that `other` has so far, and reads these tensors of it."""
+        ...
+
     def fetch(self, *tensors: Tensor) -> Fetch:
         """Copy to the host after the work issued so far, without stopping the stream."""
+        ...
+
+    def hurry(self, fetch: Any) -> None:
+        """Wait for what this stream fetches, and rather keep a core busy than wake up later."""
         ...
 
     def capture(self, step: Callable[[], None], keeps: bool = False) -> Callable[[], None]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import Future
+from contextlib import contextmanager, nullcontext
 from typing import Any, Self
 
 import numpy as np
 
 from omnitts_cli.devices.system import free_memory, peak_memory, physical_cores, processor
 from omnitts_cli.devices.workers import Workers
+from omnitts_cli.kernels.arrays import read
 from omnitts_cli.kernels.cpu import library, networks
 from omnitts_cli.kernels.hardware import Hardware
 from omnitts_cli.settings import environment
@@ -24,42 +26,8 @@ MOST_WORKERS = 4
 """More would be idle: the engine has at most so many jobs of the codec in flight."""
 
 
-class HostFetch:
-    """Copies, because the next step writes where these arrays are."""
-
-    def __init__(self, arrays: tuple[Any, ...]) -> None:
-        self._arrays = [self._copied(array) for array in arrays]
-
-    def _copied(self, array: Any) -> np.ndarray:
-        copied: np.ndarray = array.copy()
-        return copied
-
-    def done(self) -> bool:
-        return True
-
-    def wait(self, soon: bool = False) -> list[np.ndarray]:
-        return self._arrays
-
-
-class HostStream:
-    """Work runs at once.
-
-    NumPy's warnings about NaN and infinity are off: the end of a frame finds them and the engine reports them.
-    """
-
-    fetched: type[HostFetch] = HostFetch
-
-    def __init__(self) -> None:
-        self._entered: list[Any] = []
-
-    def __enter__(self) -> Self:
-        quiet = np.errstate(all="ignore")
-        quiet.__enter__()
-        self._entered.append(quiet)
-        return self
-
-    def __exit__(self, *exc: Any) -> None:
-        self._entered.pop().__exit__(*exc)
+class HostStream(nullcontext[Any]):
+    """Work runs at once."""
 
     def record_event(self) -> object:
         return None
@@ -70,8 +38,17 @@ class HostStream:
     def keep_alive(self, *arrays: Any) -> None:
         return None
 
-    def fetch(self, *arrays: Any) -> HostFetch:
-        return self.fetched(arrays)
+    def follow(self, other: Self, *arrays: Any) -> None:
+        return None
+
+    def fetch(self, *arrays: Any) -> Future[list[np.ndarray]]:
+        """Copies, because the next step writes where these arrays are."""
+        copies = Future[list[np.ndarray]]()
+        copies.set_result([read(array).copy() for array in arrays])
+        return copies
+
+    def hurry(self, fetch: object) -> None:
+        return None
 
     def capture(self, step: Callable[[], None], keeps: bool = False) -> Callable[[], None]:
         return step

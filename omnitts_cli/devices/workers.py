@@ -10,19 +10,6 @@ from typing import Any
 import numpy as np
 
 
-class WorkerFetch:
-    """The result of a job."""
-
-    def __init__(self, job: Future[list[np.ndarray]]) -> None:
-        self._job = job
-
-    def done(self) -> bool:
-        return self._job.done()
-
-    def wait(self, soon: bool = False) -> list[np.ndarray]:
-        return self._job.result()
-
-
 class Workers:
     """`count` threads. Jobs of one slot run in the order in which they were given, jobs of other slots at once."""
 
@@ -35,15 +22,15 @@ class Workers:
         self._threads = ThreadPoolExecutor(self._count, thread_name_prefix="omnitts")
         self._latest: dict[int, Future[list[np.ndarray]]] = {}  # by slot
 
-    def run(self, work: Callable[[], tuple[Any, ...]], slots: Iterable[int]) -> WorkerFetch:
-        """`work` returns new arrays, or tensors, which become the arrays of the fetch."""
+    def run(self, work: Callable[[], tuple[Any, ...]], slots: Iterable[int]) -> Future[list[np.ndarray]]:
+        """`work` returns new arrays, or tensors, which become arrays."""
         if self._process != os.getpid():  # a forked process has none of its parent's threads
             self._start()
         slots = list(slots)
         before = [self._latest[slot] for slot in slots if slot in self._latest]
         job = self._threads.submit(_run, work, before)
         self._latest.update(dict.fromkeys(slots, job))
-        return WorkerFetch(job)
+        return job
 
 
 def _run(work: Callable[[], tuple[Any, ...]], before: list[Future[list[np.ndarray]]]) -> list[np.ndarray]:

@@ -21,7 +21,8 @@ from omnitts_cli.devices.device import Stream
 from omnitts_cli.engine.slots import FLAGS, REAL, WHOLE, Record, Replay, State, StepContext, Stop, fitting, round_up
 from omnitts_cli.errors import InputError, OmniError
 from omnitts_cli.kernels.arrays import fill_rows, join, put_rows, set_number, zeros
-from omnitts_cli.models.roles import Draft, KeyValues, TooEarly
+from omnitts_cli.models.prompts import Draft, TooEarly
+from omnitts_cli.models.roles import Prefix
 from omnitts_cli.request import BULK, FIRST_SOUND, STREAMING, Request
 
 GUARD_FRAMES = 100
@@ -127,7 +128,7 @@ class Admission:
         self._context, self._stream, self._prefill, self._fail = context, stream, prefill, fail
         self._prompt_stream = context.device.stream()  # prompts are made while frames run
         self._prompter = context.model.prompter.fresh()
-        self._prefixes: OrderedDict[tuple[object, ...], KeyValues] = OrderedDict()
+        self._prefixes: OrderedDict[tuple[object, ...], Prefix] = OrderedDict()
         self._waiting = FairQueue()
         self.records: list[Record] = []  # those with a slot, in the order in which they got it
         self.since: dict[str, float] = {}  # their names -> since when
@@ -149,12 +150,12 @@ class Admission:
     @property
     def moves(self) -> bool:
         """Whether a request can get a slot, or there is more to do for the prompt of one."""
-        return bool(self.free and self._waiting) or self.opening
+        return bool((self.free and self._waiting) or self.opening)
 
     @property
-    def opening(self) -> bool:
-        """Whether there is more to do for the prompt of a request."""
-        return any(record.opening for record in self.records)
+    def opening(self) -> list[Record]:
+        """Those for whose prompts there is more to do."""
+        return [record for record in self.records if record.opening]
 
     def wait(self, record: Record) -> None:
         """Queue a request for a slot, unless its first words are missing."""
@@ -181,7 +182,7 @@ class Admission:
         """Give slots to waiting requests and prefill prompts; returns those that now have a slot."""
         if self._gathers():
             return []
-        opening, new, ready = [one for one in self.records if one.opening], list[Record](), list[Record]()
+        opening, new, ready = self.opening, list[Record](), list[Record]()
         # a burst of requests is admitted over several turns, so that the others go on speaking
         idle = not any(record.has_columns for record in self.records)
         plan = self._context.plan
@@ -277,8 +278,7 @@ class Admission:
         """Rows of live text, made while frames run."""
         with self._prompt_stream:
             rows = make()
-        self._stream.keep_alive(rows)
-        self._stream.wait_event(self._prompt_stream.record_event())
+        self._stream.follow(self._prompt_stream, rows)
         return rows
 
     def complete_prompt(self, record: Record, text_row: Any) -> None:
@@ -350,10 +350,8 @@ class Admission:
             record.prompt = prompt
             if prompt.feed.shape[0]:
                 record.unsent.append(prompt.feed)
-        self._stream.keep_alive(
-            *{id(one): one for made in prompts for one in (made.rows, made.feed, made.pad)}.values()
-        )
-        self._stream.wait_event(self._prompt_stream.record_event())
+        arrays = {id(one): one for made in prompts for one in (made.rows, made.feed, made.pad)}
+        self._stream.follow(self._prompt_stream, *arrays.values())
 
     def _wait_for_sounds(self, records: Sequence[Record]) -> None:
         """Rows of recordings come from the thinker's stream."""
@@ -369,7 +367,7 @@ class Admission:
             key = record.draft.shared_key
             if (known := self._prefixes.get(key)) is not None:
                 self._prefixes.move_to_end(key)
-                record.prefilled = min(record.draft.shared, rows_to_prefill(record), known.capacity)
+                record.prefilled = min(record.draft.shared, rows_to_prefill(record), known[0].shape[3])
                 sharing.setdefault((key, record.prefilled), []).append(record)
         for (key, rows), alike in sharing.items():
             slots = self._context.indices(*[record.slot for record in alike])
@@ -379,9 +377,7 @@ class Admission:
         key, rows = record.draft.shared_key, min(record.draft.shared, rows_to_prefill(record))
         if rows == 0 or key in self._prefixes:
             return
-        kept = self._context.model.cache(1, rows)
-        kept.take_prefix(self._context.cache, rows, record.slot)
-        self._prefixes[key] = kept
+        self._prefixes[key] = self._context.cache.prefix(rows, record.slot)
         if len(self._prefixes) > self._context.plan.prefixes:
             self._prefixes.popitem(last=False)
 
@@ -391,11 +387,12 @@ class Admission:
         facts = [self._columns(record) for record in records]
         slots = [record.slot for record in records]
         numbers = np.array([slots, *([fact[name] for fact in facts] for name in (*WHOLE, *FLAGS))], np.int64)
-        reals = [[fact[name] for fact in facts] for name in REAL]
-        sent = to_device(np.concatenate([numbers.ravel(), np.array(places, np.int64)]))
+        values = np.array([[fact[name] for fact in facts] for name in REAL], np.float32)
+        whole = np.concatenate([numbers.ravel(), np.array(places, np.int64)])
+        sent, reals = map(to_device, (whole, values))
         columns, at = sent[: numbers.size].reshape(numbers.shape), sent[: len(slots)]
         wholes, flags = columns[1 : 1 + len(WHOLE)], columns[1 + len(WHOLE) :]
-        table.write(at, wholes, flags != 0, to_device(np.array(reals, np.float32)))
+        table.write(at, wholes, flags != 0, reals)
         fill_rows(table.seen, at, False)
         table.row[at] = join([record.prompt.rows[-1:] for record in records])
         table.pad[at] = join([record.prompt.pad[None] for record in records])

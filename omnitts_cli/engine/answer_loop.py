@@ -15,7 +15,7 @@ from omnitts_cli.engine.engine import News as SpeechNews
 from omnitts_cli.engine.text_loop import TextLoop
 from omnitts_cli.engine.text_slots import TextRequest, Token
 from omnitts_cli.errors import OmniError
-from omnitts_cli.models.roles import Turns
+from omnitts_cli.models.prompts import Turns
 from omnitts_cli.request import Request
 
 LEAD = 8

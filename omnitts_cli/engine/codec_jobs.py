@@ -113,7 +113,7 @@ def last(
     """The last chunk of a request, padded if there is room. Its slot is free afterwards, so it goes before those with a
     lead."""
     urgency = min(lead_s, LEAST_LEAD_S)
-    if record.first_sound is None or pending > sizes[-1] or (size := fitting(sizes, pending)) > room:
+    if not room or record.first_sound is None or pending > sizes[-1] or (size := fitting(sizes, pending)) > room:
         return Due(record, largest(sizes, pending), urgency)
     turns = min(math.sqrt(END_TURNS * record.made) - ended_s / frame_s, (lead_s - END_LEAD_S) / frame_s)
     return Due(record, pending, urgency, size - pending, patience=math.ceil(turns) if turns > 0 else 0)
@@ -311,7 +311,7 @@ class CodecJobs:
             if self._pads and not full and self._gains(batch, found):
                 continue
             if any(one.record.unreported(one.record.decoding + one.frames) for one in batch):
-                self._stream.wait_event(self._frame_stream.record_event())
+                self._stream.follow(self._frame_stream)
             rows = [(one, one.record.decoding) for one in batch]
             fetch = self._steps.launch(batch[0].size, [one.record.slot for one in batch], [start for _, start in rows])
             self.in_flight.append(CodecJob(fetch, rows, self._turn))
@@ -359,7 +359,9 @@ class CodecJobs:
         while self.in_flight and (wait or self._awaited(speaking, running) or self.in_flight[0].fetch.done()):
             wait = False  # one result is enough to go on with
             job = self.in_flight.popleft()
-            sound, codes = job.fetch.wait(soon=job.awaited)
+            if self._captures and job.awaited:
+                self._stream.hurry(job.fetch)
+            sound, codes = job.fetch.result()
             for row, (one, start) in enumerate(job.rows):
                 one.record.jobs -= 1
                 samples = sound.shape[1] // one.size * one.frames

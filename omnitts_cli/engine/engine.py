@@ -25,7 +25,8 @@ from omnitts_cli.engine.slots import AUDIBLE, Plan, Record, Replay, SlotTable, S
 from omnitts_cli.engine.snapshot import RequestSnapshot, Snapshot
 from omnitts_cli.errors import InputError, ModelError, OmniError, UsageError
 from omnitts_cli.kernels.arrays import read, set_number, without_gradients
-from omnitts_cli.models.roles import SpeechModel, Turns
+from omnitts_cli.models.prompts import Turns
+from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.request import BULK, Failed, Request
 
 News = Chunk | Failed
@@ -182,9 +183,9 @@ class Engine:
         self._time_turn(launched)
         if new:  # after the frame, so that it starts without delay
             self._codec.clear([record.slot for record in new])
-        decoded = self._codec.launch(self._speaking(), self._turn_s)
+        decoded = self._decode()
         self._collect_reports(everything=not launched)
-        decoded |= self._codec.launch(self._speaking(), self._turn_s)
+        decoded |= self._decode()
         self._collect_sound(wait=not launched and not decoded and not self._admission.opening)
         # first sounds first: those of the end of a request make its caller send the next one
         news, self._news = sorted(self._news, key=lambda one: not isinstance(one, Chunk) or one.index > 0), []
@@ -243,10 +244,10 @@ class Engine:
     def _idle(self) -> bool:
         if self._reports or self._codec.in_flight or self._news or not self._records or self._admission.moves:
             return False
-        return not any(record.runnable or record.undecoded for record in self._admitted)
+        return not (self._runnable() or any(record.undecoded for record in self._admitted))
 
-    def _speaking(self) -> list[Record]:
-        return [record for record in self._admitted if record.state is not State.OPENING]
+    def _runnable(self) -> list[Record]:
+        return [record for record in self._admitted if record.runnable]
 
     # ---- what other threads have called, on the engine's thread
 
@@ -304,7 +305,7 @@ class Engine:
     # ---- frames
 
     def _launch_frame(self) -> bool:
-        rows = [record for record in self._admitted if record.runnable]
+        rows = self._runnable()
         if not rows:
             return False
         last = max(record.prompt_rows - 1 + record.launched for record in rows)
@@ -331,7 +332,7 @@ class Engine:
             if not (everything or len(self._reports) >= self.plan.ahead or fetch.done()):
                 return
             self._reports.popleft()
-            made, stop = fetch.wait()[0][:, [record.slot for record in rows]].tolist()
+            made, stop = fetch.result()[0][:, [record.slot for record in rows]].tolist()
             for record, frames, code in zip(rows, made, stop, strict=True):
                 if record.state is State.RUNNING:  # else it has ended since this frame was launched
                     record.made = frames
@@ -350,9 +351,12 @@ class Engine:
 
     # ---- sound
 
+    def _decode(self) -> bool:
+        speaking = [record for record in self._admitted if record.state is not State.OPENING]
+        return self._codec.launch(speaking, self._turn_s)
+
     def _collect_sound(self, wait: bool) -> None:
-        running = sum(record.runnable for record in self._admitted)
-        for decoded in self._codec.collect(wait, len(self._admitted), running):
+        for decoded in self._codec.collect(wait, len(self._admitted), len(self._runnable())):
             if decoded.record.state is not State.DONE:
                 self._deliver(decoded)
 

@@ -218,7 +218,7 @@ class TextLoop:
             if not (everything or first or len(self._reports) >= self.plan.ahead or fetch.done()):
                 return
             self._reports.popleft()
-            tokens, made, stop = fetch.wait()[0]
+            tokens, made, stop = fetch.result()[0]
             for record in records:
                 if record in self._admitted:  # else it has ended since this step was launched
                     self._report(record, int(tokens[record.slot]), int(made[record.slot]), int(stop[record.slot]))

@@ -18,7 +18,7 @@ from omnitts_cli.devices.device import Device, Stream
 from omnitts_cli.engine.slots import fitting, round_up
 from omnitts_cli.engine.text_slots import TextPlan, TextRecord
 from omnitts_cli.models.layers import KVCache, Tap
-from omnitts_cli.models.roles import Turns
+from omnitts_cli.models.prompts import Turns
 from omnitts_cli.models.thinker import TextModel
 
 PIECE = 8

@@ -16,7 +16,7 @@ from torch import Tensor
 from omnitts_cli.errors import OmniError
 from omnitts_cli.models.audio_tower import Sound
 from omnitts_cli.models.layers import KVCache
-from omnitts_cli.models.roles import Turns
+from omnitts_cli.models.prompts import Turns
 from omnitts_cli.models.sampling import choose_token
 from omnitts_cli.models.thinker import TextFacts, TextModel
 

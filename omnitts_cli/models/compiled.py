@@ -22,7 +22,7 @@ from omnitts_cli.kernels.ops import EIGHT, Columns, EightBits, FrameParts, Layer
 from omnitts_cli.kernels.tracks import Tracks
 from omnitts_cli.models.codec_layout import CodecLayout, Values, decoder_parts, host_array, host_product, tracks_of
 from omnitts_cli.models.prompts import Place
-from omnitts_cli.models.roles import KeyValues, SpeechModel, precision_name
+from omnitts_cli.models.roles import KeyValues, Prefix, SpeechModel, precision_name
 from omnitts_cli.models.rotation import same_angles
 from omnitts_cli.models.shapes import DecoderShape, PredictorShape, StackShape, TalkerShape, decoder_sizes
 
@@ -215,7 +215,7 @@ class HostCache:
         return self._rotation()[1]
 
     def _rotation(self) -> tuple[np.ndarray, np.ndarray]:
-        if self._turns is None:  # a kept prefix needs none
+        if self._turns is None:  # needed by the frames alone
             at = self._shape
             self._turns = same_angles(np.arange(self.capacity), at.head_dim, at.rope_theta)
         return self._turns
@@ -225,15 +225,15 @@ class HostCache:
         """Positions per slot."""
         return self._keys.shape[3]
 
-    def copy_prefix(self, source: KeyValues, rows: int, slots: np.ndarray) -> None:
+    def copy_prefix(self, prefix: Prefix, rows: int, slots: np.ndarray) -> None:
         """As in KeyValues."""
-        for mine, kept in ((self.keys, source.keys), (self.values, source.values)):
+        for mine, kept in zip((self.keys, self.values), prefix, strict=True):
             mine[:, slots, :, :rows] = kept[:, :, :, :rows]
 
-    def take_prefix(self, source: KeyValues, rows: int, slot: int) -> None:
+    def prefix(self, rows: int, slot: int) -> Prefix:
         """As in KeyValues."""
-        self.keys[:, 0, :, :rows] = source.keys[:, slot, :, :rows]
-        self.values[:, 0, :, :rows] = source.values[:, slot, :, :rows]
+        at = slice(slot, slot + 1)
+        return self.keys[:, at, :, :rows].copy(), self.values[:, at, :, :rows].copy()
 
     def clear(self, slot: int) -> None:
         """As in KeyValues."""

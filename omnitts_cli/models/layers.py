@@ -21,6 +21,7 @@ from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import FusedStack, LayerWeights, Normed, Ops
 from omnitts_cli.models.experts import Experts
 from omnitts_cli.models.parameters import random
+from omnitts_cli.models.roles import Prefix
 from omnitts_cli.models.rotation import same_angles
 from omnitts_cli.models.shapes import StackShape
 
@@ -87,15 +88,16 @@ class KVCache:
         """Keys and values of one layer: [slots, kv_heads, capacity, head_dim] each, no copy."""
         return self.keys[index], self.values[index]
 
-    def copy_prefix(self, source: KVCache, rows: int, slots: Tensor) -> None:
-        """Copy the first `rows` positions of `source` (one slot) into each of `slots` [N]."""
-        for mine, kept in ((self.keys, source.keys), (self.values, source.values)):
+    def copy_prefix(self, prefix: Prefix, rows: int, slots: Tensor) -> None:
+        """Copy the first `rows` positions of `prefix` into each of `slots` [N]."""
+        for mine, kept in zip((self.keys, self.values), prefix, strict=True):
             mine[:, :, :, :rows].index_copy_(1, slots, kept[:, :, :, :rows].expand(-1, len(slots), -1, -1, -1))
 
-    def take_prefix(self, source: KVCache, rows: int, slot: int) -> None:
-        """The reverse: copy the first `rows` positions of a slot of `source` into this cache of one slot."""
-        self.keys[:, 0, :, :rows].copy_(source.keys[:, slot, :, :rows], non_blocking=True)
-        self.values[:, 0, :, :rows].copy_(source.values[:, slot, :, :rows], non_blocking=True)
+    def prefix(self, rows: int, slot: int) -> Prefix:
+        """A copy of the first `rows` positions of a slot."""
+        first = (part[:, slot : slot + 1, :, :rows] for part in (self.keys, self.values))
+        keys, values = (part.clone(memory_format=torch.contiguous_format) for part in first)
+        return keys, values
 
     def clear(self, slot: int) -> None:
         """Zero a slot. Only needed after NaN: a masked NaN still spreads through sums."""

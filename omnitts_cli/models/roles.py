@@ -1,5 +1,6 @@
-"""The interface between families and the engine: Facts, Draft, Prompt, the roles, SpeechModel. A family implements the
-roles; the engine does not know which family it was. Nothing here imports a family, the engine, a device or torch.
+"""The interface between families and the engine: Facts, the roles, SpeechModel; prompts.py has what becomes a prompt. A
+family implements the roles; the engine does not know which family it was. Nothing here imports a family, the engine, a
+device or torch.
 
 Letters in shape comments: B rows, G code groups, T frames, P prompt rows, N text rows, H hidden
 width of the talker, V codes.
@@ -9,17 +10,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
-from functools import cached_property
-from hashlib import blake2b
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from omnitts_cli.errors import InputError
 from omnitts_cli.kernels.arrays import zeros
 from omnitts_cli.kernels.ops import EIGHT, Columns, Normed, Ops, type_name
-from omnitts_cli.request import Request, Sampling
+from omnitts_cli.models.prompts import Prompter
+from omnitts_cli.request import Sampling
 
 if TYPE_CHECKING:
     import torch
@@ -58,128 +57,6 @@ class Facts:
         return self.sample_rate / self.samples_per_frame
 
 
-@dataclass(frozen=True, eq=False)
-class Turns:
-    """The user turns before an answer, as the talker reads them while the thinker still writes the answer."""
-
-    ids: list[int]
-    places: list[int] = field(default_factory=list)  # in `ids`, of the rows below
-    rows: Tensor | None = None  # [len(places), H] instead of text rows, for recordings
-    ready: object | None = None  # event after which `rows` may be read
-
-
-@dataclass(frozen=True, eq=False)
-class Draft:
-    """A prompt as ids, which can be read and compared, for every kind of voice (named, cloned, designed).
-
-    A row is the sum of a text row and, except in the first rows, a codec row: `codec` belongs to the last rows of
-    `text`, one to one. The speaker's vector is at `speaker_at` (an index of `codec`), the frames of the reference start
-    at `frames_at`; the ids written there are not used.
-    """
-
-    text: list[int]
-    codec: list[int]
-    feed: list[int] = field(default_factory=list)  # text that follows, one id per frame
-    closed: bool = True  # nothing follows `feed`; a request with an open and empty feed waits
-    spoken: int = 0  # ids of the text to be spoken, without the template: for the runaway limit
-    speaker_at: int | None = None
-    frames_at: int | None = None
-    shared: int = 0  # leading rows that depend on `shared_key` alone, so their keys and values can be copied
-    embedding: np.ndarray | None = None  # [H] float32, the speaker's row
-    reference: np.ndarray | None = None  # [R, G] int64; decoded first, and its sound is dropped
-    gains: np.ndarray | None = None  # [bands] float32, dB; of the filter behind the codec
-    turns: Turns | None = None  # `text` begins with their ids
-
-    @property
-    def bare(self) -> int:
-        """Rows at the front without a codec row."""
-        return len(self.text) - len(self.codec)
-
-    @cached_property
-    def shared_key(self) -> tuple[object, ...]:
-        """Everything that determines the shared rows: equal keys mean equal rows."""
-        with_codec = self.shared - self.bare
-        content = blake2b(digest_size=16)
-        if self.embedding is not None:
-            content.update(self.embedding.tobytes())
-        if self.frames_at is not None and self.reference is not None and with_codec > self.frames_at:
-            content.update(self.reference[: with_codec - self.frames_at].tobytes())
-        return (tuple(self.text[: self.shared]), tuple(self.codec[:with_codec]), content.digest())
-
-
-@dataclass
-class Prompt:
-    """The rows of a draft, as numbers. The last one is not prefilled: it is the input of the first frame."""
-
-    draft: Draft
-    rows: Tensor  # [P, H]
-    feed: Tensor  # [N, H], added one per frame
-    pad: Tensor  # [H]; added once the closed feed has run out
-
-
-class LiveText(Protocol):
-    """Turns text that arrives in pieces into rows; joined, they are the rows of the whole text."""
-
-    def write(self, text: str) -> Tensor:
-        """[n, H], the rows that more text can no longer change; n may be 0."""
-        ...
-
-    def close(self) -> Tensor:
-        """[n, H], the rest."""
-        ...
-
-
-class LiveIds(Protocol):
-    """Turns the tokens of an answer into rows."""
-
-    def write(self, ids: Sequence[int]) -> Tensor:
-        """[n, H]; n is len(ids)."""
-        ...
-
-    def close(self) -> Tensor:
-        """[1, H], the end of the text."""
-        ...
-
-
-class TooEarly(InputError):
-    """Too few tokens of the text are certain yet; raised until more text, or its end, has arrived."""
-
-
-class Prompter(Protocol):
-    """Turns requests into rows: a draft for each, or an error, and the rows of many drafts together."""
-
-    def fresh(self) -> Prompter:
-        """A prompter for another engine, which shares nothing on the device with this one."""
-        ...
-
-    def draft(self, request: Request) -> Draft:
-        """The draft of a request; raises OmniError where the model cannot speak it."""
-        ...
-
-    def live(self, request: Request, first: str) -> tuple[Draft, LiveText]:
-        """An open prompt: `first` is the text known so far. Raises TooEarly while too few of its tokens are certain."""
-        ...
-
-    def prompts(self, drafts: Sequence[Draft]) -> list[Prompt]:
-        """A prompt for each draft."""
-        ...
-
-
-class AnswerPrompter(Prompter, Protocol):
-    """The prompter of a model whose thinker writes the text that is spoken."""
-
-    def answer(self, request: Request, turns: Turns, ids: Sequence[int], more: bool) -> tuple[Draft, LiveIds | None]:
-        """The prompt of an answer that begins with the tokens `ids`; without `more`, they are all of it.
-
-        Its last row has the first token. Without `ids` but with `more`, that row is to be replaced by `last_row`.
-        """
-        ...
-
-    def last_row(self, draft: Draft, text_row: Tensor) -> Tensor:
-        """[H], the last row of a prompt whose first token has the row `text_row` [H]."""
-        ...
-
-
 class Cloner(Protocol):
     """Encodes a clip: its frames and its voice. `sound` is mono float32 at the model's sample rate."""
 
@@ -190,6 +67,10 @@ class Cloner(Protocol):
     def embedding(self, sound: np.ndarray) -> np.ndarray:
         """[H] float32, the speaker's vector."""
         ...
+
+
+Prefix = tuple[Tensor, Tensor]
+"""Keys and values of the first positions of one slot: [layers, 1, kv_heads, rows, head_dim] each."""
 
 
 class KeyValues(Protocol):
@@ -205,12 +86,12 @@ class KeyValues(Protocol):
         """Positions per slot."""
         ...
 
-    def copy_prefix(self, source: KeyValues, rows: int, slots: Tensor) -> None:
-        """Copy the first `rows` positions of `source` (one slot) into each of `slots` [N]."""
+    def copy_prefix(self, prefix: Prefix, rows: int, slots: Tensor) -> None:
+        """Copy the first `rows` positions of `prefix` into each of `slots` [N]."""
         ...
 
-    def take_prefix(self, source: KeyValues, rows: int, slot: int) -> None:
-        """The reverse: copy the first `rows` positions of a slot of `source` into this cache of one slot."""
+    def prefix(self, rows: int, slot: int) -> Prefix:
+        """A copy of the first `rows` positions of a slot."""
         ...
 
     def clear(self, slot: int) -> None:

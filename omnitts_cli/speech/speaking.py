@@ -180,7 +180,7 @@ class Stream:
         return self.manner.seed
 
     def __iter__(self) -> Iterator[Chunk]:
-        return self
+        return self._chunks
 
     def __next__(self) -> Chunk:
         return next(self._chunks)

@@ -147,6 +147,7 @@ class TTS:
         notices: Sequence[Notice] = (),
     ) -> None:
         self.engine = engine
+        self.sample_rate: int = engine.model.facts.sample_rate  # of all speech
         self.notices = list(notices)  # of opening it
         self._defaults = dict(defaults or {})
         self._voice = self._defaults.pop("voice", None)
@@ -164,11 +165,6 @@ class TTS:
     def close(self) -> None:
         """Ends all streams and the engine's thread."""
         self._finalizer()
-
-    @property
-    def sample_rate(self) -> int:
-        """Returns the sample rate of all speech."""
-        return self.engine.model.facts.sample_rate
 
     @property
     def voices(self) -> tuple[str, ...]:

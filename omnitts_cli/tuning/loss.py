@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from omnitts_cli.errors import InputError
 from omnitts_cli.families.common.parts import Language
-from omnitts_cli.models.roles import Draft
+from omnitts_cli.models.prompts import Draft
 
 REST_WEIGHT = 0.3  # of the predictor's loss
 NOTHING = -100  # a position without a label

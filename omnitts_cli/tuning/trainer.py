@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from omnitts_cli.devices.device import Device
 from omnitts_cli.errors import InputError, Notice, OutputError
 from omnitts_cli.families.common.parts import Language
-from omnitts_cli.models.roles import Draft, Prompter
+from omnitts_cli.models.prompts import Draft, Prompter
 from omnitts_cli.models.sources import Names
 from omnitts_cli.request import Request, TextMode
 from omnitts_cli.tuning import checkpoints, loss
@@ -270,7 +270,7 @@ class Trainer:
         self.last_rate = rate
         if following and self.device.captures:
             self._ready = step + 1, self._parts(following, step + 1)
-        first, rest = (float(one) for one in fetch.wait()[0])
+        first, rest = (float(one) for one in fetch.result()[0])
         return first, rest
 
     def _hide(self, share: float) -> None:

@@ -39,8 +39,8 @@ def test_a_fetch_is_a_copy(cpu: CPUDevice) -> None:
     fetch = cpu.stream().fetch(tensor, tensor.bfloat16())
     tensor.zero_()
     assert fetch.done()
-    assert [array.tolist() for array in fetch.wait()] == [[1, 1, 1], [1, 1, 1]]
-    assert fetch.wait()[1].dtype == np.float32
+    assert [array.tolist() for array in fetch.result()] == [[1, 1, 1], [1, 1, 1]]
+    assert fetch.result()[1].dtype == np.float32
 
 
 def test_what_goes_to_the_device_is_a_copy(cpu: CPUDevice) -> None:

@@ -132,7 +132,7 @@ def test_waits_are_counted() -> None:
         tensor.sum().item()
         tensor.cpu()
         assert waits() == 2
-        device.stream().fetch(tensor).wait()
+        device.stream().fetch(tensor).result()
     assert waits() == 2
     tensor.sum().item()
     assert waits() == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+from concurrent.futures import Future
 
 import numpy as np
 import pytest
@@ -36,7 +37,7 @@ def offered(kind: type) -> set[str]:
     [
         (device.Device, (cpu.CPUDevice, cuda.CUDADevice, NPUDevice)),
         (device.Stream, (cpu.CPUStream, accelerator.AcceleratorStream)),
-        (device.Fetch, (cpu.CPUFetch, accelerator.PinnedFetch)),
+        (device.Fetch, (Future, accelerator.PinnedFetch)),
     ],
     ids=["device", "stream", "fetch"],
 )

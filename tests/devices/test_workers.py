@@ -22,7 +22,7 @@ def test_jobs_of_one_slot_run_in_order() -> None:
         return (torch.full((2,), float(number)),)
 
     fetches = [workers.run(lambda n=n: job(n), [n % 2, 7]) for n in range(30)]
-    assert [fetch.wait()[0].tolist() for fetch in fetches] == [[n, n] for n in range(30)]
+    assert [fetch.result()[0].tolist() for fetch in fetches] == [[n, n] for n in range(30)]
     assert seen == list(range(30)) and all(fetch.done() for fetch in fetches)
 
 
@@ -34,7 +34,7 @@ def test_jobs_of_other_slots_run_at_once() -> None:
         return ()
 
     for fetch in (workers.run(job, [0]), workers.run(job, [1])):
-        assert fetch.wait() == []
+        assert fetch.result() == []
 
 
 def test_an_error_reaches_whoever_waits_and_stops_nobody_else() -> None:
@@ -44,18 +44,18 @@ def test_an_error_reaches_whoever_waits_and_stops_nobody_else() -> None:
         raise MemoryError("none left")
 
     first, second = workers.run(fails, [3]), workers.run(lambda: (torch.ones(1),), [3])
-    assert second.wait()[0].tolist() == [1]
+    assert second.result()[0].tolist() == [1]
     with pytest.raises(MemoryError, match="none left"):
-        first.wait()
+        first.result()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_process_starts_threads_of_its_own() -> None:
     workers = Workers(2)
-    workers.run(lambda: (torch.ones(1),), [0]).wait()
+    workers.run(lambda: (torch.ones(1),), [0]).result()
     child = os.fork()
     if child == 0:
-        made = workers.run(lambda: (torch.ones(1),), [0]).wait()[0].tolist()
+        made = workers.run(lambda: (torch.ones(1),), [0]).result()[0].tolist()
         os._exit(0 if made == [1] else 1)
     assert eventually(lambda: (ended := os.waitpid(child, os.WNOHANG))[0] and ended) == (child, 0)

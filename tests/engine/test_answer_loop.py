@@ -21,7 +21,8 @@ from omnitts_cli.engine.slots import Plan, State
 from omnitts_cli.engine.text_loop import TextLoop
 from omnitts_cli.engine.text_slots import TextPlan, TextRequest, Token
 from omnitts_cli.models.audio_tower import Sound as Recording
-from omnitts_cli.models.roles import SpeechModel, Turns
+from omnitts_cli.models.prompts import Turns
+from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.models.thinker import TextModel
 from omnitts_cli.request import Request, Sampling
 from omnitts_cli.settings.engine import EngineSettings

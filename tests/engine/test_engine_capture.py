@@ -206,7 +206,7 @@ def test_streams_without_a_mark_come_in_any_order() -> None:
                 second.wait_event(first.record_event())
             with second:
                 out.copy_(x)
-            seen[waits].add(float(second.fetch(out).wait()[0][0]))
+            seen[waits].add(float(second.fetch(out).result()[0][0]))
     assert seen[True] == {7.0} and seen[False] == {0.0, 7.0}
 
 

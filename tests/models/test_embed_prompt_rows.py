@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from omnitts_cli.models.embed import FrameEmbedder, TextEmbedder
-from omnitts_cli.models.prompts import PromptRows
-from omnitts_cli.models.roles import Draft
+from omnitts_cli.models.prompts import Draft, PromptRows
 
 HIDDEN, GROUPS, CODES, PAD = 64, 3, 10, 39
 REFERENCE = np.array([[1, 2, 3], [4, 5, 6]])

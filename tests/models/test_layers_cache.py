@@ -22,10 +22,10 @@ def filled(slots: int, capacity: int) -> KVCache:
 
 
 def test_a_prefix_taken_and_copied_is_the_same_and_nothing_else_moves() -> None:
-    cache, kept = filled(4, 9), KVCache.empty(2, 1, 5, 3, 4, 1e4, "cpu", torch.float32)
+    cache = filled(4, 9)
     before = cache.keys.clone()
-    kept.take_prefix(cache, 5, 2)
-    assert torch.equal(kept.keys[:, 0], cache.keys[:, 2, :, :5]) and torch.equal(cache.keys, before)
+    kept = cache.prefix(5, 2)
+    assert torch.equal(kept[0][:, 0], cache.keys[:, 2, :, :5]) and torch.equal(cache.keys, before)
     cache.copy_prefix(kept, 3, torch.tensor([0]))
     for part in (cache.keys, cache.values):
         assert torch.equal(part[:, 0, :, :3], part[:, 2, :, :3])

@@ -142,14 +142,14 @@ def test_keys_and_values_of_prompts_that_wait() -> None:
     lean, _ = engines(checkpoint("custom_voice_small"), "fp32")
     rows = np.random.default_rng(0).standard_normal((2, 5, lean.model.facts.hidden)).astype(np.float32)
     starts, slots = np.array([0, 3]), np.array([1, 2])
-    together, apart, kept = lean.model.cache(3, 16), lean.model.cache(3, 16), lean.model.cache(1, 4)
+    together, apart = lean.model.cache(3, 16), lean.model.cache(3, 16)
     lean.model.prefill(rows, starts, slots, together, 16)
     for n in range(2):
         lean.model.prefill(rows[n : n + 1], starts[n : n + 1], slots[n : n + 1], apart, 16)
-    kept.take_prefix(apart, 4, 1)
+    kept, _ = apart.prefix(4, 1)
     assert apart.taken() is None
     assert np.array_equal(together.keys, apart.keys) and np.array_equal(together.values, apart.values)
-    assert kept.keys.any() and np.array_equal(kept.keys[:, 0], apart.keys[:, 1, :, :4])
+    assert kept.any() and np.array_equal(kept[:, 0], apart.keys[:, 1, :, :4])
     together.clear(2)
     assert together.keys[:, 1].any() and not together.keys[:, 2].any()
 

@@ -16,7 +16,8 @@ from omnitts_cli.engine.slots import Plan
 from omnitts_cli.families.toy import toy
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
-from omnitts_cli.models.roles import Draft, LiveText, Prompt, Prompter, SpeechModel
+from omnitts_cli.models.prompts import Draft, LiveText, Prompt, Prompter
+from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.request import Failed, Request, Sampling
 from omnitts_cli.voices import Cloned, Designed, Named
 

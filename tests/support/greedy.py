@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from omnitts_cli.kernels.ops import Normed
-from omnitts_cli.models.roles import Controls, Prompt, SpeechModel
+from omnitts_cli.models.prompts import Prompt
+from omnitts_cli.models.roles import Controls, SpeechModel
 from omnitts_cli.models.sampling import choose_first, choose_rest
 
 

@@ -210,7 +210,7 @@ class Fetch:
         self._device.pass_time()
         return self._arrays is not None
 
-    def wait(self, soon: bool = False) -> list[np.ndarray]:
+    def result(self) -> list[np.ndarray]:
         self._device.run_until(lambda: self._arrays is not None)
         assert self._arrays is not None
         return self._arrays
@@ -273,6 +273,12 @@ class Stream:
         for tensor in tensors:
             if hasattr(tensor, "home"):
                 tensor.home.kept.add(id(self))
+
+    def follow(self, other: Stream, *tensors: Tensor) -> None:
+        self.keep_alive(*tensors)
+        self.wait_event(other.record_event())
+
+    def hurry(self, fetch: Fetch) -> None: ...
 
     def fetch(self, *tensors: Tensor) -> Fetch:
         fetch = Fetch(self._device, tensors)

@@ -139,6 +139,11 @@ class Stream:
 
     def keep_alive(self, *tensors: Tensor) -> None: ...
 
+    def follow(self, other: Stream, *tensors: Tensor) -> None:
+        self.wait_event(other.record_event())
+
+    def hurry(self, fetch: Fetch) -> None: ...
+
     def fetch(self, *tensors: Tensor) -> Fetch:
         return Fetch(self.card, self.latest, [tensor.numpy().copy() for tensor in tensors])
 
@@ -155,7 +160,7 @@ class Fetch:
         self.card.advance(self.card.clock.now)
         return self.work.ended is not None
 
-    def wait(self, soon: bool = False) -> list[np.ndarray]:
+    def result(self) -> list[np.ndarray]:
         self.card.finish(self.work)
         return self.arrays
 

@@ -16,8 +16,7 @@ from omnitts_cli.families.common.refusals import no_instructions, unknown_langua
 from omnitts_cli.families.common.tokenizer import TextTokenizer
 from omnitts_cli.families.qwen3_omni.config import Config
 from omnitts_cli.models.embed import FrameEmbedder, TextEmbedder
-from omnitts_cli.models.prompts import Drafter, Place, refuse_too_long
-from omnitts_cli.models.roles import Draft, LiveIds, LiveText, TooEarly, Turns
+from omnitts_cli.models.prompts import Draft, Drafter, LiveIds, LiveText, Place, TooEarly, Turns, refuse_too_long
 from omnitts_cli.request import Request
 from omnitts_cli.text.model_input import text_to_speak
 from omnitts_cli.voices import Named

@@ -17,8 +17,7 @@ from omnitts_cli.families.common.refusals import no_instructions, unknown_langua
 from omnitts_cli.families.common.tokenizer import TextTokenizer
 from omnitts_cli.families.qwen3_tts.config import Config
 from omnitts_cli.families.qwen3_tts.released import LANGUAGES, VOICES
-from omnitts_cli.models.prompts import CodeRows, Drafter, Place, TextRows, refuse_too_long
-from omnitts_cli.models.roles import Draft, LiveText, TooEarly
+from omnitts_cli.models.prompts import CodeRows, Draft, Drafter, LiveText, Place, TextRows, TooEarly, refuse_too_long
 from omnitts_cli.request import Request, TextMode
 from omnitts_cli.text.model_input import text_to_speak
 from omnitts_cli.voices import Cloned, Designed, Named

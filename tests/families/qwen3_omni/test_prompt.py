@@ -12,7 +12,8 @@ from tiny_models import with_turn
 from omnitts_cli.errors import InputError, OmniError, UsageError, VoiceError
 from omnitts_cli.families.qwen3_omni.config import Config
 from omnitts_cli.families.qwen3_omni.prompt import USER_TURN
-from omnitts_cli.models.roles import SpeechModel, TooEarly
+from omnitts_cli.models.prompts import TooEarly
+from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.request import Request
 from omnitts_cli.voices import Cloned, Designed, Named
 

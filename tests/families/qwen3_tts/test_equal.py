@@ -14,7 +14,8 @@ from torch import Tensor
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.kernels.plain import keep_likely
-from omnitts_cli.models.roles import Prompt, SpeechModel
+from omnitts_cli.models.prompts import Prompt
+from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.models.sampling import first_scores
 from omnitts_cli.models.slot_decoder import slot_decoder
 

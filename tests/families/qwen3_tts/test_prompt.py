@@ -20,7 +20,8 @@ from omnitts_cli.errors import InputError, UsageError, VoiceError
 from omnitts_cli.families.common.tokenizer import read_tokenizer
 from omnitts_cli.families.qwen3_tts.config import read_config
 from omnitts_cli.families.qwen3_tts.modules import assemble
-from omnitts_cli.models.roles import Prompt, SpeechModel, TooEarly
+from omnitts_cli.models.prompts import Prompt, TooEarly
+from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.request import Request, TextMode
 from omnitts_cli.text.american.phonemes import phonemes
 from omnitts_cli.voices import Cloned, Designed, Named, Voice
