@@ -22,7 +22,7 @@ from omnitts_cli.kernels.ops import EIGHT, Columns, EightBits, FrameParts, Layer
 from omnitts_cli.kernels.tracks import Tracks
 from omnitts_cli.models.codec_layout import CodecLayout, Values, decoder_parts, host_array, host_product, tracks_of
 from omnitts_cli.models.prompts import Place
-from omnitts_cli.models.roles import KeyValues, Prefix, SpeechModel, precision_name
+from omnitts_cli.models.roles import Facts, KeyValues, Prefix, SpeechModel, precision_name
 from omnitts_cli.models.rotation import same_angles
 from omnitts_cli.models.shapes import DecoderShape, PredictorShape, StackShape, TalkerShape, decoder_sizes
 
@@ -285,10 +285,10 @@ class CompiledNetworks:
     """Talker, predictor, tables and codec of one model."""
 
     def __init__(self, compute: Compute, talker: TalkerShape, predictor: PredictorShape, decoder: DecoderShape) -> None:
-        self._compute, self._predictor = compute, predictor
+        self.compute, self._predictor = compute, predictor
         self.talker_shape, self.decoder_shape = talker.stack, decoder
         self.text, self.codes = HostText(compute), HostCodes(compute)
-        self._talker = self._stack("talker", talker.stack)
+        self.talker = self._stack("talker", talker.stack)
         self._small = self._stack("predictor", predictor.stack)
         self._head, self._heads = compute.language("talker.head"), compute.language("predictor.heads")
         self._project: tuple[np.ndarray, np.ndarray] | None = None
@@ -296,56 +296,43 @@ class CompiledNetworks:
             self._project = compute.language(f"{PROJECT}.weight"), compute.language(f"{PROJECT}.bias")
         self._inputs = self._tables()
 
-    @property
-    def eight(self) -> bool:
-        """Whether the matrices are in 8 bits."""
-        return self._compute.eight
-
     def _stack(self, name: str, shape: StackShape) -> networks.NativeStack | quantised.QuantisedStack:
-        of, names = self._compute.language, [field.name for field in fields(LayerWeights)]
+        of, names = self.compute.language, [field.name for field in fields(LayerWeights)]
         blocks = (
             LayerWeights(**{part: of(f"{name}.stack.layers.{index}.{part}") for part in names})
             for index in range(shape.layers)
         )
         norm = of(f"{name}.stack.norm")
-        if self.eight:
-            return quantised.QuantisedStack(self._compute.bits, list(blocks), norm, shape.kv_heads, shape.eps)
-        return networks.NativeStack(self._compute.native, blocks, norm, shape.kv_heads, shape.eps)
+        if self.compute.eight:
+            return quantised.QuantisedStack(self.compute.bits, list(blocks), norm, shape.kv_heads, shape.eps)
+        return networks.NativeStack(self.compute.native, blocks, norm, shape.kv_heads, shape.eps)
 
     def _tables(self) -> list[np.ndarray]:
         """The predictor's input rows after codes of groups 0..G-2."""
-        if ROWS in self._compute.packed:
-            return list(self._compute.packed[ROWS])
+        if ROWS in self.compute.packed:
+            return list(self.compute.packed[ROWS])
         tables = [self.codes.first[: self._predictor.codes], *self.codes.rest[:-1]]
         if self._project is None:
             return tables
         weight, bias = self._project
         return [table @ weight.T + bias for table in tables]
 
-    def cache(self, slots: int, capacity: int) -> HostCache:
-        """Empty keys and values of the talker."""
-        return HostCache(self._talker, self.talker_shape, slots, capacity)
-
-    def frame(self, table: Columns, cache: HostCache, stall: int, end: int, least: int) -> Callable[[np.ndarray], None]:
-        """What advances slots [B] by one frame."""
+    def frame(self, table: Columns, cache: HostCache, stall: int, facts: Facts) -> Callable[[np.ndarray, int], None]:
+        """What advances slots [B] by one frame; the second argument is not needed here."""
         at = self._predictor.stack
         controls: Any = table.controls  # type: ignore[attr-defined]
         parts = FrameParts(
-            talker=self._talker, predictor=self._small, cache=cache,
+            talker=self.talker, predictor=self._small, cache=cache,
             turns=same_angles(np.arange(self._predictor.groups), at.head_dim, at.rope_theta),
             head=self._head, heads=self._heads, project=self._project, inputs=self._inputs,
             first=self.codes.first, rest=self.codes.rest, table=table, controls=controls,
-            end=end, least_frames=least, stall=stall,
+            end=facts.end_code, least_frames=facts.least_frames, stall=stall,
         )  # fmt: skip
-        if self.eight:
-            made = quantised.fuse_frame(self._compute.bits, parts)
+        if self.compute.eight:
+            made = quantised.fuse_frame(self.compute.bits, parts)
         else:
-            made = networks.fuse_frame(self._compute.native, parts)
-        return lambda slots: made(slots, cache.taken())
-
-    def decoder(self, slots: int, longest: int) -> HostDecoder:
-        """The codec with so many slots."""
-        return HostDecoder(self._compute, self.decoder_shape, slots, longest)
+            made = networks.fuse_frame(self.compute.native, parts)
+        return lambda slots, width: made(slots, cache.taken())
 
 
 class HostDecoder:
@@ -387,12 +374,12 @@ class Compiled(SpeechModel):
     @property
     def precision(self) -> str:
         """As in SpeechModel, like all that follow."""
-        return precision_name(EIGHT if self.networks.eight else "float32")
+        return precision_name(EIGHT if self.networks.compute.eight else "float32")
 
     @property
     def together(self) -> tuple[int, int] | None:
         """Set for matrices in 8 bits."""
-        return Compute.eight_bits().together if self.networks.eight else None
+        return Compute.eight_bits().together if self.networks.compute.eight else None
 
     @cached_property
     def stream_bytes(self) -> int:
@@ -404,7 +391,7 @@ class Compiled(SpeechModel):
 
     def cache(self, slots: int, capacity: int) -> HostCache:
         """Keys and values of the talker."""
-        return self.networks.cache(slots, capacity)
+        return HostCache(self.networks.talker, self.networks.talker_shape, slots, capacity)
 
     def prefill(self, rows: Any, start: Any, slots: Any, cache: KeyValues, width: int) -> None:
         """Rows of prompts into the cache."""
@@ -412,12 +399,11 @@ class Compiled(SpeechModel):
 
     def frames(self, table: Columns, cache: KeyValues, stall: int) -> Callable[[Any, int], None]:
         """One call of the library, or of the operations."""
-        frame = self.networks.frame(table, cache, stall, self.facts.end_code, self.facts.least_frames)
-        return lambda slots, width: frame(slots)
+        return self.networks.frame(table, cache, stall, self.facts)
 
     def decoder(self, slots: int, longest: int) -> HostDecoder:
         """The codec with slots."""
-        return self.networks.decoder(slots, longest)
+        return HostDecoder(self.networks.compute, self.networks.decoder_shape, slots, longest)
 
     def check(self) -> None:
         """Calls of the library have ended when they return."""
