@@ -102,13 +102,9 @@ def test_a_planted_fault_is_seen(fault: Fault, copy: Path) -> None:
     file.write_text(text.replace(fault.right, fault.wrong), "utf-8")
     try:
         done = subprocess.run(
-            command + (["-k", words] if words else []),
-            cwd=copy,
-            env=environment,
-            capture_output=True,
-            text=True,
+            command + (["-k", words] if words else []), cwd=copy, env=environment, capture_output=True, text=True,
             check=False,
-        )
+        )  # fmt: skip
     finally:
         file.write_text(text, "utf-8")
     assert done.returncode == 1 and " failed" in done.stdout, done.stdout[-2000:] + done.stderr[-2000:]

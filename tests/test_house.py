@@ -17,36 +17,20 @@ HOUSE = Path(__file__).parent.parent
 PACKAGE = HOUSE / "omnitts_cli"
 
 TOP_LEVEL = {
-    "pyproject.toml",
-    "README.md",
-    "LICENSE",
-    "CHANGELOG.md",
-    "CONTRIBUTING.md",
-    "justfile",
-    "omnitts_cli",
-    "presets",
-    "tests",
-    "samples",
-    "benchmarks",
-}
+    "pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "justfile", "omnitts_cli", "presets",
+    "tests", "samples", "benchmarks",
+}  # fmt: skip
 
 # Spelled in pieces so that this file obeys its own rules.
 DEVICE_WORDS = re.compile(
     "|".join(
         [
-            r"torch\.cuda\b",
-            r"torch\.npu\b",
-            r"torch" + r"_npu\b",
-            r"\bnpu" + r"_\w*\(",
-            r"\.cuda" + r"\(",
-            r"\.is_" + r"cuda\b",
-            r"""[=!]=\s*["']""" + r"cuda",
-            r"""["']""" + r"""cuda["']\s*[=!]=""",
-            r"""["']""" + r"""cuda["']\s+in\b""",
-            r"""startswith\(["']""" + r"cuda",
+            r"torch\.cuda\b", r"torch\.npu\b", r"torch" + r"_npu\b", r"\bnpu" + r"_\w*\(", r"\.cuda" + r"\(",
+            r"\.is_" + r"cuda\b", r"""[=!]=\s*["']""" + r"cuda", r"""["']""" + r"""cuda["']\s*[=!]=""",
+            r"""["']""" + r"""cuda["']\s+in\b""", r"""startswith\(["']""" + r"cuda",
         ]
     )
-)
+)  # fmt: skip
 
 # A path on somebody's own machine, or the address of a package registry.
 STRANGE_PLACES = re.compile(
@@ -125,16 +109,11 @@ def test_only_devices_speaks_of_accelerators() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "x = x." + "cuda()",
-        "if x.is_" + "cuda:",
-        'if device.type == "' + 'cuda":',
-        "if 'cu" + "da' == kind:",
-        "import torch" + "_npu",
-        "torch_npu.npu" + "_rms_norm(x)",
-        "# torch.cu" + "da.synchronize() is slow",
+        "x = x." + "cuda()", "if x.is_" + "cuda:", 'if device.type == "' + 'cuda":', "if 'cu" + "da' == kind:",
+        "import torch" + "_npu", "torch_npu.npu" + "_rms_norm(x)", "# torch.cu" + "da.synchronize() is slow",
         'name.startswith("' + 'cuda")',
     ],
-)
+)  # fmt: skip
 def test_the_device_words_are_recognised(line: str) -> None:
     assert DEVICE_WORDS.search(line)
 
@@ -172,17 +151,9 @@ def mirrored(test: Path) -> bool:
 def test_every_test_file_has_its_file() -> None:
     # test_promises.py holds what users found excellent; it is about the tests themselves
     about_the_house = {
-        "test_faults.py",
-        "test_promises.py",
-        "test_house.py",
-        "test_docs.py",
-        "test_walk.py",
-        "test_messages.py",
-        "test_wheels.py",
-        "test_upgrade.py",
-        "test_windows.py",
-        "test_small_card.py",
-    }
+        "test_faults.py", "test_promises.py", "test_house.py", "test_docs.py", "test_walk.py", "test_messages.py",
+        "test_wheels.py", "test_upgrade.py", "test_windows.py", "test_small_card.py",
+    }  # fmt: skip
     strays = [
         str(test.relative_to(HOUSE))
         for test in tracked("tests/**/test_*.py", "tests/test_*.py")

@@ -506,30 +506,9 @@ CONFIG = (
 )
 
 TOPICS = (
-    "start",
-    "text",
-    "voices",
-    "tune",
-    "formats",
-    "pipes",
-    "books",
-    "batch",
-    "serve",
-    "doors",
-    "programs",
-    "security",
-    "fleet",
-    "settings",
-    "models",
-    "exit-codes",
-    "python",
-    "ask",
-    "bench",
-    "speed",
-    "embedded",
-    "omni",
-    "ascend",
-)
+    "start", "text", "voices", "tune", "formats", "pipes", "books", "batch", "serve", "doors", "programs", "security",
+    "fleet", "settings", "models", "exit-codes", "python", "ask", "bench", "speed", "embedded", "omni", "ascend",
+)  # fmt: skip
 """The pages of `omnitts help`, in the order of its list."""
 
 HELP = (

@@ -22,23 +22,10 @@ TRUSTED_HUB = "OMNITTS_TRUSTED_HUB"
 
 # Other variables that we or our libraries use; `omnitts config show` lists them.
 FOREIGN = (
-    API_KEY,
-    LLM_KEY,
-    "HF_HOME",
-    "HF_ENDPOINT",
-    "HF_TOKEN",
-    "HF_HUB_OFFLINE",
-    "NO_COLOR",
-    "FORCE_COLOR",
-    "TMPDIR",
-    "XDG_RUNTIME_DIR",
-    "XDG_CONFIG_HOME",
-    "XDG_DATA_HOME",
-    "XDG_CACHE_HOME",
-    "OMP_NUM_THREADS",
-    "CUDA_VISIBLE_DEVICES",
+    API_KEY, LLM_KEY, "HF_HOME", "HF_ENDPOINT", "HF_TOKEN", "HF_HUB_OFFLINE", "NO_COLOR", "FORCE_COLOR", "TMPDIR",
+    "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES",
     "ASCEND_RT_VISIBLE_DEVICES",
-)
+)  # fmt: skip
 SECRET = ("HF_TOKEN", API_KEY, LLM_KEY)
 NATIVE = "OMNITTS_NATIVE"
 """0 disables the compiled CPU library, for comparisons."""

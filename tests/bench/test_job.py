@@ -30,14 +30,10 @@ SETTINGS = EngineSettings(device="cpu", threads=1, slots=4, seconds=10.0, offlin
 
 def job(**given: Any) -> BenchJob:
     base: dict[str, Any] = {
-        "model": "random:toy",
-        "settings": SETTINGS,
-        "shape": Shape(levels=(1, 4), requests=4, warmup=1),
-        "speaker": BenchVoice(),
-        "texts": BenchTexts((BenchText("Good morning.", "english"),)),
-        "command": "omnitts bench",
-        "frames": 6,
-    }
+        "model": "random:toy", "settings": SETTINGS, "shape": Shape(levels=(1, 4), requests=4, warmup=1),
+        "speaker": BenchVoice(), "texts": BenchTexts((BenchText("Good morning.", "english"),)),
+        "command": "omnitts bench", "frames": 6,
+    }  # fmt: skip
     return BenchJob(**(base | given))
 
 
@@ -67,14 +63,12 @@ def test_a_run_on_the_toy() -> None:
 @pytest.mark.parametrize(
     "speaker",
     [
-        BenchVoice("clone"),
-        BenchVoice("clone", transcript="hello."),
-        BenchVoice("clone", transcript="hello.", fresh=True),
-        BenchVoice("design", words="an old man"),
+        BenchVoice("clone"), BenchVoice("clone", transcript="hello."),
+        BenchVoice("clone", transcript="hello.", fresh=True), BenchVoice("design", words="an old man"),
         BenchVoice("voice", voice="ben"),
     ],
     ids=lambda s: f"{s.mode}{'-text' if s.transcript else ''}{'-fresh' if s.fresh else ''}",
-)
+)  # fmt: skip
 def test_every_mode_runs(speaker: BenchVoice) -> None:
     report, _ = run(job(speaker=speaker, shape=Shape(levels=(2,), requests=2, warmup=0)))
     assert (report.levels[0].requests, report.levels[0].failed) == (2, 0)

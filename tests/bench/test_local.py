@@ -30,12 +30,9 @@ def about(expected: float, least: float = 2.0) -> Any:
 
 def spread_of(values: list[float]) -> dict[str, float]:
     return {
-        "mean": float(np.mean(values)),
-        "median": float(np.median(values)),
-        "p90": float(np.percentile(values, 90)),
-        "p95": float(np.percentile(values, 95)),
-        "p99": float(np.percentile(values, 99)),
-    }
+        "mean": float(np.mean(values)), "median": float(np.median(values)), "p90": float(np.percentile(values, 90)),
+        "p95": float(np.percentile(values, 95)), "p99": float(np.percentile(values, 99)),
+    }  # fmt: skip
 
 
 def played_dry(delivery: Any, stored_s: float = 0.2) -> int:

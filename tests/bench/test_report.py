@@ -67,16 +67,12 @@ def test_numbers_that_are_none_become_null() -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("", "not a JSON file"),
-        ("[1]", "not a JSON file"),
-        ("{}", "schema None"),
-        ('{"schema": 99}', "schema 99"),
-        ('{"schema": "1"}', "schema '1'"),
-        ('{"schema": 1}', "not a complete report"),
+        ("", "not a JSON file"), ("[1]", "not a JSON file"), ("{}", "schema None"), ('{"schema": 99}', "schema 99"),
+        ('{"schema": "1"}', "schema '1'"), ('{"schema": 1}', "not a complete report"),
         ('{"schema": 1, "levels": [{}]}', "not a complete report"),
         ('{"schema": 1, "levels": {"a": 1}}', "not a complete report"),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_report_is_refused(tmp_path: Path, content: str, words: str) -> None:
     path = tmp_path / "old.json"
     path.write_text(content)
@@ -123,14 +119,9 @@ def test_ratios_say_how_much_longer_the_other_takes() -> None:
     found = ratios([main, slow, a_level(concurrency=1)])
     assert len(found) == 1
     assert found[0] | {"rtf": None} == {
-        "variant": "eager",
-        "concurrency": 4,
-        "rate": None,
-        "rtf": None,
-        "e2el": 1.0,
-        "ttfp": 1.0,
+        "variant": "eager", "concurrency": 4, "rate": None, "rtf": None, "e2el": 1.0, "ttfp": 1.0,
         "seconds_per_audio_s": 4.0,
-    }
+    }  # fmt: skip
     assert found[0]["rtf"] == pytest.approx(3.0)
 
 

@@ -131,14 +131,9 @@ def test_a_request_says_what_was_asked() -> None:
     assert seen.path == "/v1/audio/speech"
     assert seen.headers["Authorization"] == "Bearer k-1"
     assert seen.fields == {
-        "model": "m",
-        "input": "Grüß dich",
-        "voice": "ann",
-        "response_format": "wav",
-        "stream": False,
-        "instructions": "softly",
-        "language": "German",
-    }
+        "model": "m", "input": "Grüß dich", "voice": "ann", "response_format": "wav", "stream": False,
+        "instructions": "softly", "language": "German",
+    }  # fmt: skip
 
 
 def test_the_key_is_not_shown() -> None:

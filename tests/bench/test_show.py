@@ -15,15 +15,9 @@ from omnitts_cli.bench.report import ratios
 
 def test_a_block_has_every_figure_in_lines_of_one_width() -> None:
     level = a_level(
-        failed=2,
-        failures={"HTTP 503": 2},
-        ttfp_ms=31.25,
-        rtf=0.1234,
-        peak_memory_bytes=3 << 30,
-        host_syncs_per_frame=0.0,
-        goodput=0.875,
-        guard_hits=1,
-    )
+        failed=2, failures={"HTTP 503": 2}, ttfp_ms=31.25, rtf=0.1234, peak_memory_bytes=3 << 30,
+        host_syncs_per_frame=0.0, goodput=0.875, guard_hits=1,
+    )  # fmt: skip
     lines = list(show.block(level))
     assert {len(line) for line in lines} == {58}
     values = {line[:40].strip(": "): line[40:].strip() for line in lines if ":" in line[:40]}

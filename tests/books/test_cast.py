@@ -24,12 +24,8 @@ def spoken(text: str, *names: str, tags: bool = True) -> list[tuple[str, str]]:
 def test_tags_count_until_the_next_one() -> None:
     text = "Before. [voice: clara] Hers.\n\nStill hers. [voice:leo]His. [voice: default] After."
     assert spoken(text) == [
-        ("", "Before."),
-        ("clara", "Hers."),
-        ("clara", "Still hers."),
-        ("leo", "His."),
-        ("", "After."),
-    ]
+        ("", "Before."), ("clara", "Hers."), ("clara", "Still hers."), ("leo", "His."), ("", "After."),
+    ]  # fmt: skip
     assert spoken(text, tags=False) == [("", paragraph) for paragraph in text.split("\n\n")]
 
 
@@ -67,14 +63,12 @@ def test_every_kind_of_voice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     cast = read_cast(
         write(
             {
-                "A": "clara",
-                "B": {"ref_audio": "b.wav", "ref_text": "words"},
+                "A": "clara", "B": {"ref_audio": "b.wav", "ref_text": "words"},
                 "C": {"description": "a low voice", "seed": 3},
-                "D": {"voice": "d.voice", "instruct": "whisper", "speed": 1.2},
-                "E": {"style": "sad"},
+                "D": {"voice": "d.voice", "instruct": "whisper", "speed": 1.2}, "E": {"style": "sad"},
             }
         )
-    )
+    )  # fmt: skip
     kinds = {name: member.speaker for name, member in cast.members.items()}
     assert kinds == {
         "A": VoiceChoice("voice", "clara"), "B": VoiceChoice("clip", "b.wav", "words"),

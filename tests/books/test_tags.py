@@ -15,11 +15,8 @@ from omnitts_cli.books.tags import TAGGERS
 
 soundfile = pytest.importorskip("soundfile")
 KINDS = {
-    "flac": ("FLAC", "PCM_16"),
-    "opus": ("OGG", "OPUS"),
-    "ogg": ("OGG", "VORBIS"),
-    "mp3": ("MP3", "MPEG_LAYER_III"),
-}
+    "flac": ("FLAC", "PCM_16"), "opus": ("OGG", "OPUS"), "ogg": ("OGG", "VORBIS"), "mp3": ("MP3", "MPEG_LAYER_III"),
+}  # fmt: skip
 MARKS = Marks(
     [Mark("One = 1; ü", 0.0, 1.0), Mark("Two", 1.0, 2.5)], {"title": "A Book", "artist": "Jané", "album": "A Book"}
 )

@@ -266,16 +266,8 @@ def test_version_of_a_source_folder(omnitts: Omnitts, monkeypatch: pytest.Monkey
 
 NO_NUMBERS = ["-1", "1e309", "nan", "inf", "", "１", "10" * 15]
 NUMERIC = [
-    "--speed",
-    "--seed",
-    "--top-k",
-    "--top-p",
-    "--temperature",
-    "--sample-rate",
-    "--max-frames",
-    "--retries",
-    "--chunk",
-]
+    "--speed", "--seed", "--top-k", "--top-p", "--temperature", "--sample-rate", "--max-frames", "--retries", "--chunk",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("option", NUMERIC)

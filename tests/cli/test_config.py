@@ -267,27 +267,16 @@ def test_json_errors_have_file_and_line(omnitts: Omnitts) -> None:
 @pytest.mark.parametrize(
     ("line", "key"),
     [
-        ('output = "../../hijack.wav"', "output"),
-        ('subs = "x.srt"', "subs"),
-        ('codes = "x"', "codes"),
-        ('model = "hf:someone/model"', "model"),
-        ('lexicon = ["/etc/passwd"]', "lexicon"),
-        ('file = ["/etc/passwd"]', "file"),
-        ("play = true", "play"),
-        ('device = "cuda"', "device"),
-        ('audio-device = "2"', "audio-device"),
-        ("offline = false", "offline"),
-        ('[say]\noutput = "x.wav"', "output"),
-        ('[clone]\nref-audio = ["x.wav"]', "ref-audio"),
-        ('[design]\noutput-dir = "x"', "output-dir"),
-        ('[bench]\nurl = "http://127.0.0.1:1"', "url"),
-        ('[bench]\nsave = "x.json"', "save"),
-        ('[presets.fast]\nmodel = "hf:someone/model"', "model"),
-        ('voice = "x.voice"', "voice"),
-        ('voice = "../x.voice"', "voice"),
-        ("batch-size = 2", "batch-size"),
+        ('output = "../../hijack.wav"', "output"), ('subs = "x.srt"', "subs"), ('codes = "x"', "codes"),
+        ('model = "hf:someone/model"', "model"), ('lexicon = ["/etc/passwd"]', "lexicon"),
+        ('file = ["/etc/passwd"]', "file"), ("play = true", "play"), ('device = "cuda"', "device"),
+        ('audio-device = "2"', "audio-device"), ("offline = false", "offline"), ('[say]\noutput = "x.wav"', "output"),
+        ('[clone]\nref-audio = ["x.wav"]', "ref-audio"), ('[design]\noutput-dir = "x"', "output-dir"),
+        ('[bench]\nurl = "http://127.0.0.1:1"', "url"), ('[bench]\nsave = "x.json"', "save"),
+        ('[presets.fast]\nmodel = "hf:someone/model"', "model"), ('voice = "x.voice"', "voice"),
+        ('voice = "../x.voice"', "voice"), ("batch-size = 2", "batch-size"),
     ],
-)
+)  # fmt: skip
 def test_a_project_file_never_says_what_is_read_written_or_fetched(omnitts: Omnitts, line: str, key: str) -> None:
     Path("omnitts.toml").write_text(f"speed = 1.1\n{line}\n")
     done = omnitts("say", "--dry-run", "hi")
@@ -414,12 +403,10 @@ def test_a_folder_that_cannot_be_made_has_a_next_step(
 @pytest.mark.parametrize(
     ("name", "tables"),
     [
-        ("port", "[serve]"),
-        ("tries", "[batch]"),
-        ("ref-audio", "[clone], [voices] or [bench]"),
+        ("port", "[serve]"), ("tries", "[batch]"), ("ref-audio", "[clone], [voices] or [bench]"),
         ("save-codes", "[batch]"),
     ],
-)
+)  # fmt: skip
 def test_settings_of_single_commands_are_set_in_their_tables(omnitts: Omnitts, name: str, tables: str) -> None:
     done = omnitts("config", "set", name, "3")
     assert done.code == 2 and f"'{name}' is not a setting of all commands" in done.err

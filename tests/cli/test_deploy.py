@@ -32,12 +32,8 @@ def test_a_unit_is_printed_and_systemd_accepts_it(omnitts: Omnitts, home: Path, 
     mode = ["--system"] if unit == "system" else ["--user"]
     environment = {**os.environ, "XDG_RUNTIME_DIR": str(home), "SYSTEMD_LOG_LEVEL": "warning"}
     checked = subprocess.run(
-        ["systemd-analyze", *mode, "verify", *paths],
-        capture_output=True,
-        timeout=LONG_S,
-        env=environment,
-        check=False,
-    )
+        ["systemd-analyze", *mode, "verify", *paths], capture_output=True, timeout=LONG_S, env=environment, check=False,
+    )  # fmt: skip
     said = [line for line in checked.stderr.decode().splitlines() if "omnitts" in line]
     assert checked.returncode == 0 and not said, checked.stderr.decode()
 
@@ -56,18 +52,8 @@ def started(printed: str) -> list[str]:
 
 def test_a_unit_has_the_options_typed_beside_it(omnitts: Omnitts, home: Path) -> None:
     typed = [
-        "-m",
-        "tiny",
-        "-m",
-        "0.6b",
-        "--port",
-        "8080",
-        "--voices-dir",
-        "my voices",
-        "--no-web",
-        "--cors-origin",
-        "$a%b",
-    ]
+        "-m", "tiny", "-m", "0.6b", "--port", "8080", "--voices-dir", "my voices", "--no-web", "--cors-origin", "$a%b",
+    ]  # fmt: skip
     words = ["--model", "tiny", "--model", "0.6b", "--port", "8080", "--cors-origin", "$a%b", "--no-web"]
     words += ["--voices-dir", str(Path("my voices").absolute())]
     for kind, before in (("user", []), ("system", ["--socket", "off"])):

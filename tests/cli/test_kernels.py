@@ -38,14 +38,11 @@ def test_twelve_rows_on_an_h200_in_about_ten_lines(omnitts: Omnitts) -> None:
 @pytest.mark.parametrize(
     ("card", "rows", "talker", "predictor"),
     [
-        ("sm_90", 1, "talker.cu", "predictor.cu"),
-        ("sm_90", 8, "talker.cu", "predictor.cu"),
-        ("sm_90", 9, "rows_*.cu", "predictor.cu"),
-        ("sm_90", 17, "layer by layer", "layer by layer"),
-        ("sm_89", 1, "layer by layer", "layer by layer"),
-        ("sm_75", 1, "layer by layer", "layer by layer"),
+        ("sm_90", 1, "talker.cu", "predictor.cu"), ("sm_90", 8, "talker.cu", "predictor.cu"),
+        ("sm_90", 9, "rows_*.cu", "predictor.cu"), ("sm_90", 17, "layer by layer", "layer by layer"),
+        ("sm_89", 1, "layer by layer", "layer by layer"), ("sm_75", 1, "layer by layer", "layer by layer"),
     ],
-)
+)  # fmt: skip
 def test_what_runs_on_a_card_that_is_not_here(
     omnitts: Omnitts, card: str, rows: int, talker: str, predictor: str
 ) -> None:
@@ -88,14 +85,10 @@ def test_other_models(omnitts: Omnitts, model: str) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        ("--kernels", "--for", "sm90"),
-        ("--kernels", "--for", "h100"),
-        ("--kernels", "--rows", "0"),
-        ("--kernels", "--rows", "twelve"),
-        ("--for", "sm_90"),
-        ("--rows", "12"),
+        ("--kernels", "--for", "sm90"), ("--kernels", "--for", "h100"), ("--kernels", "--rows", "0"),
+        ("--kernels", "--rows", "twelve"), ("--for", "sm_90"), ("--rows", "12"),
     ],
-)
+)  # fmt: skip
 def test_bad_input_is_refused_with_a_next_step(omnitts: Omnitts, options: tuple[str, ...]) -> None:
     done = omnitts("doctor", *options)
     assert done.code == 2

@@ -626,18 +626,14 @@ def test_the_same_seed_is_the_same_speech_however_it_is_made(omnitts: Omnitts) -
 @pytest.mark.parametrize(
     "command",
     [
-        ["say", "-f", "book.txt", "-o", "book.txt"],
-        ["say", "-f", "book.txt", "-o", "./book.txt"],
-        ["say", "-f", "book.txt", "-o", "link.txt"],
-        ["say", "-f", "talk.srt", "-o", "a.wav", "--subs", "talk.srt"],
+        ["say", "-f", "book.txt", "-o", "book.txt"], ["say", "-f", "book.txt", "-o", "./book.txt"],
+        ["say", "-f", "book.txt", "-o", "link.txt"], ["say", "-f", "talk.srt", "-o", "a.wav", "--subs", "talk.srt"],
         ["say", "--lexicon", "words.tsv", "-o", "words.tsv", "Hello"],
         ["say", "-f", "book.md", "--chapters", "1", "-o", "book.md"],
-        ["clone", "-r", "clip.wav", "-o", "clip.wav", "Hello"],
-        ["codec", "encode", "clip.wav", "clip.wav"],
-        ["codec", "decode", "codes.st", "codes.st"],
-        ["codec", "decode", "codes.st", "-o", "codes.st"],
+        ["clone", "-r", "clip.wav", "-o", "clip.wav", "Hello"], ["codec", "encode", "clip.wav", "clip.wav"],
+        ["codec", "decode", "codes.st", "codes.st"], ["codec", "decode", "codes.st", "-o", "codes.st"],
     ],
-)
+)  # fmt: skip
 def test_no_input_is_overwritten(omnitts: Omnitts, command: list[str]) -> None:
     files = {name: f"# {name}\n\nA line.".encode() for name in ("book.txt", "book.md", "clip.wav", "codes.st")}
     files |= {"talk.srt": b"1\n00:00:01,000 --> 00:00:02,000\nHi.\n", "words.tsv": b"hello\thallo\n"}

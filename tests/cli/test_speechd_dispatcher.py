@@ -36,12 +36,9 @@ class Dispatcher:
 
     def say(self, *words: str, limit_s: float = LONG_S) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(
-            ["spd-say", "-o", "omnitts", *words],
-            env=self.environment,
-            capture_output=True,
-            timeout=limit_s,
+            ["spd-say", "-o", "omnitts", *words], env=self.environment, capture_output=True, timeout=limit_s,
             check=False,
-        )
+        )  # fmt: skip
 
     def samples(self) -> int:
         """How many samples have been played in all."""
@@ -62,21 +59,8 @@ def dispatcher(omnitts: Omnitts, home: Path) -> Iterator[Dispatcher]:
     logs = home / "logs"
     logs.mkdir()
     command = [
-        "speech-dispatcher",
-        "-s",
-        "-t",
-        "0",
-        "-l",
-        "4",
-        "-C",
-        settings,
-        "-S",
-        address,
-        "-P",
-        home / "pid",
-        "-L",
-        logs,
-    ]
+        "speech-dispatcher", "-s", "-t", "0", "-l", "4", "-C", settings, "-S", address, "-P", home / "pid", "-L", logs,
+    ]  # fmt: skip
     server = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         eventually(address.exists)

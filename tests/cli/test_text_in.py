@@ -83,13 +83,10 @@ def test_a_model_that_reads_phonemes_shows_words_and_phonemes_apart(omnitts: Omn
 @pytest.mark.parametrize(
     ("name", "data"),
     [
-        ("a.txt", b"caf\xe9"),
-        ("a.ssml", b"<!DOCTYPE x [<!ENTITY a 'b'>]><speak>&a;</speak>"),
-        ("a.ssml", b"<speak>unclosed"),
-        ("a.epub", b"no zip at all"),
-        ("a.txt", b""),
+        ("a.txt", b"caf\xe9"), ("a.ssml", b"<!DOCTYPE x [<!ENTITY a 'b'>]><speak>&a;</speak>"),
+        ("a.ssml", b"<speak>unclosed"), ("a.epub", b"no zip at all"), ("a.txt", b""),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_read_is_3(omnitts: Omnitts, name: str, data: bytes) -> None:
     Path(name).write_bytes(data)
     done = omnitts("say", "-m", "random:toy", "--seed", "5", "--max-frames", "12", "-o", "a.wav", "-f", name)
@@ -210,13 +207,11 @@ def test_a_lone_dash_is_stdin_as_everywhere(omnitts: Omnitts) -> None:
 @pytest.mark.parametrize(
     ("head", "words"),
     [
-        (b"RIFF\x24\0\0\0WAVEfmt ", "looks like sound (wav)"),
-        (b"%PDF-1.7\n", "looks like a PDF document"),
-        (b"PK\x03\x04\x14\0", "looks like a ZIP archive"),
-        (b"\xff\xfb\x90\x44", "looks like sound (mp3)"),
+        (b"RIFF\x24\0\0\0WAVEfmt ", "looks like sound (wav)"), (b"%PDF-1.7\n", "looks like a PDF document"),
+        (b"PK\x03\x04\x14\0", "looks like a ZIP archive"), (b"\xff\xfb\x90\x44", "looks like sound (mp3)"),
         (b"\xff\xf1\x50\x80", "looks like sound (aac)"),
     ],
-)
+)  # fmt: skip
 def test_what_is_surely_no_text_is_called_what_it_is(omnitts: Omnitts, head: bytes, words: str) -> None:
     Path("a").write_bytes(head + bytes(range(256)))
     done = omnitts("say", "-f", "a", "-o", "a.wav")

@@ -63,11 +63,8 @@ def test_silence_behind_the_clip_only_when_asked(omnitts: Omnitts, clip: str) ->
 def test_several_clips_are_one_voice(omnitts: Omnitts, clip: str) -> None:
     twice = ["-r", clip, "-r", clip]
     texts = [
-        "--ref-text",
-        "This is what the clip says, more or less.",
-        "--ref-text",
-        "This is what the other one says.",
-    ]
+        "--ref-text", "This is what the clip says, more or less.", "--ref-text", "This is what the other one says.",
+    ]  # fmt: skip
     done = omnitts("voices", "save", "me", "-m", "random:toy", *twice, *texts)
     assert done.code == 0, done.err
     voice = voice_files.load("me").voice
@@ -341,21 +338,8 @@ def test_a_voice_without_a_clip_is_not_renewed(omnitts: Omnitts) -> None:
 
 
 NAMES = [
-    "../../etc/passwd",
-    "/abs",
-    "a/b",
-    "..",
-    ".hidden",
-    "con",
-    "NUL",
-    "x\0y",
-    "n" * 300,
-    "аnna",
-    "-rf",
-    "",
-    "a b",
-    "A",
-]
+    "../../etc/passwd", "/abs", "a/b", "..", ".hidden", "con", "NUL", "x\0y", "n" * 300, "аnna", "-rf", "", "a b", "A",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -67,13 +67,8 @@ def test_a_step_is_warmed_up_in_its_stream_and_recorded_between_two_waits() -> N
     replay = stream.capture(lambda: told.append("step"))
     warm = ["in stream -1", *["step"] * WARM_UPS, "out stream -1"]
     assert told == [
-        "synchronize",
-        *warm,
-        "synchronize",
-        "in thread_local graph of pool",
-        "step",
-        "out thread_local graph of pool",
-    ]
+        "synchronize", *warm, "synchronize", "in thread_local graph of pool", "step", "out thread_local graph of pool",
+    ]  # fmt: skip
     told.clear()
     replay()
     assert told == ["in stream -1", "replay", "out stream -1"]

@@ -67,13 +67,9 @@ class Machine(RuleBasedStateMachine):
     talks = Bundle("talks")
 
     @initialize(
-        slots=st.integers(1, 4),
-        ring=st.sampled_from([1, 2, 256]),
-        first=st.sampled_from([1, 1, 2, 3]),
-        run=st.sampled_from([3, 64]),
-        late=st.booleans(),
-        seed=st.integers(0, 99),
-    )
+        slots=st.integers(1, 4), ring=st.sampled_from([1, 2, 256]), first=st.sampled_from([1, 1, 2, 3]),
+        run=st.sampled_from([3, 64]), late=st.booleans(), seed=st.integers(0, 99),
+    )  # fmt: skip
     def start(self, slots: int, ring: int, first: int, run: int, late: bool, seed: int) -> None:
         plan = {"text_rows": ring, "first_chunk": first, "prefill_rows": (run,), "prefixes": 2, "admissions": 2}
         self.engine = engine_that_lags(seed) if late else engine_of(slots, **plan)
@@ -207,12 +203,8 @@ def test_anything_in_any_order(least: int) -> None:
     global steps  # noqa: PLW0603
     steps = 0
     checks = settings(
-        max_examples=20,
-        stateful_step_count=50,
-        deadline=None,
-        phases=[Phase.explicit, Phase.generate],
-        report_multiple_bugs=False,
-        suppress_health_check=list(HealthCheck),
-    )
+        max_examples=20, stateful_step_count=50, deadline=None, phases=[Phase.explicit, Phase.generate],
+        report_multiple_bugs=False, suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
     while steps < least:  # how long the drawn histories are is up to chance
         run_state_machine_as_test(Machine, settings=checks)

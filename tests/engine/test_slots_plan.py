@@ -24,15 +24,10 @@ def test_room_for_the_seconds_asked_for() -> None:
 @pytest.mark.parametrize(
     "more",
     [
-        {"chunks": (2, 4)},
-        {"chunks": (1, 4, 2)},
-        {"text_rows": 0},
-        {"first_chunk": 0},
-        {"admissions": 0},
-        {"burst": 0},
-        {"stall_frames": 1},
+        {"chunks": (2, 4)}, {"chunks": (1, 4, 2)}, {"text_rows": 0}, {"first_chunk": 0}, {"admissions": 0},
+        {"burst": 0}, {"stall_frames": 1},
     ],
-)
+)  # fmt: skip
 def test_a_plan_that_cannot_work_is_not_made(more: dict[str, object]) -> None:
     with pytest.raises(AssertionError):
         Plan.of(2, 10, 12.5, **more)

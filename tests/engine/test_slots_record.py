@@ -25,15 +25,11 @@ def test_frame_k_needs_text_row_k_minus_1(launched: int, written: int, closed: b
 @pytest.mark.parametrize(
     ("facts", "runs"),
     [
-        ({}, True),
-        ({"launched": 10}, False),
-        ({"launched": 9}, True),
-        ({"paused": True}, False),
-        ({"state": State.FINISHING}, False),
-        ({"state": State.OPENING}, False),
+        ({}, True), ({"launched": 10}, False), ({"launched": 9}, True), ({"paused": True}, False),
+        ({"state": State.FINISHING}, False), ({"state": State.OPENING}, False),
         ({"launched": 4, "closed": False, "written": 3}, False),
     ],
-)
+)  # fmt: skip
 def test_runnable(facts: dict[str, object], runs: bool) -> None:
     assert record(**({"closed": True} | facts)).runnable == runs
 

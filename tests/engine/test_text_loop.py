@@ -350,12 +350,8 @@ def test_what_is_in_the_cache_is_not_encoded_again(model: TextModel, monkeypatch
 def test_captured_beginnings_of_long_prompts(whole: tuple[int, ...]) -> None:
     """Whole prompts in one captured run, and runs that follow the first; recordings included."""
     more = {
-        "prompt_rows": (8,),
-        "together": 8,
-        "whole_rows": whole,
-        "run": 24,
-        "idle_run": 24 if len(whole) == 1 else 512,
-    }
+        "prompt_rows": (8,), "together": 8, "whole_rows": whole, "run": 24, "idle_run": 24 if len(whole) == 1 else 512,
+    }  # fmt: skip
     loop, device = recorded(**more)
     recordings = [spoken("audio"), spoken("audio_text")]
     with device.count_syncs() as waits:

@@ -393,20 +393,8 @@ def test_bad_rows(omnitts: Call) -> None:
 
 def test_ids_become_safe_and_different_names(omnitts: Call) -> None:
     ids = [
-        "../x",
-        "CON",
-        "nul.txt",
-        "a",
-        "A",
-        ".hidden",
-        "dot.",
-        "emoji 😀",
-        "e\u0301",
-        "x" * 200,
-        "per%cent",
-        "Aa",
-        "aA",
-    ]
+        "../x", "CON", "nul.txt", "a", "A", ".hidden", "dot.", "emoji 😀", "e\u0301", "x" * 200, "per%cent", "Aa", "aA",
+    ]  # fmt: skip
     Path("m.jsonl").write_text("".join(json.dumps({"id": id, "text": f"Row {n}."}) + "\n" for n, id in enumerate(ids)))
     assert batch(omnitts, "m.jsonl", "-O", "out", "--flat")["spoken"] == len(ids)
     rows = rows_of()
@@ -499,14 +487,10 @@ def test_refusals(omnitts: Call, words: list[str], code: int, message: str) -> N
 @pytest.mark.parametrize(
     ("content", "kind"),
     [
-        ('\ufeff{"text": "One."}\n', "jsonl"),
-        ("id,Text\na,One.\n", "csv"),
-        ('"text"\tid\r\n', "tsv"),
-        ("LJ1|One|One\n", "ljspeech"),
-        ("One, two.\n", "lines"),
-        ("PAR1\x15", "parquet"),
+        ('\ufeff{"text": "One."}\n', "jsonl"), ("id,Text\na,One.\n", "csv"), ('"text"\tid\r\n', "tsv"),
+        ("LJ1|One|One\n", "ljspeech"), ("One, two.\n", "lines"), ("PAR1\x15", "parquet"),
     ],
-)
+)  # fmt: skip
 def test_the_hint_names_a_kind_that_fits(omnitts: Call, content: str, kind: str) -> None:
     Path("rows.dat").write_text(content)
     done = omnitts("batch", "rows.dat", "-O", "out", *TOY)

@@ -47,16 +47,11 @@ def test_both_sides_are_compared_in_the_same_words(text: str, language: str, wor
 @pytest.mark.parametrize(
     ("text", "hypothesis", "errors", "missing", "before"),
     [
-        ("a b c d", "a b c d", 0, False, ()),
-        ("a b c d", "a b c", 1, True, ()),
-        ("a b c d", "a b c x", 1, False, ()),
-        ("a b c d", "x y a b c d", 2, False, ("x", "y")),
-        ("a b c d", "b c d", 1, False, ()),
-        ("a b c d", "", 4, True, ()),
-        ("a", "a a", 1, False, ()),
-        ("", "a", 1, False, ("a",)),
+        ("a b c d", "a b c d", 0, False, ()), ("a b c d", "a b c", 1, True, ()), ("a b c d", "a b c x", 1, False, ()),
+        ("a b c d", "x y a b c d", 2, False, ("x", "y")), ("a b c d", "b c d", 1, False, ()),
+        ("a b c d", "", 4, True, ()), ("a", "a a", 1, False, ()), ("", "a", 1, False, ("a",)),
     ],
-)
+)  # fmt: skip
 def test_alignment(text: str, hypothesis: str, errors: int, missing: bool, before: tuple[str, ...]) -> None:
     found = aligned(text.split(), hypothesis.split())
     assert (found.errors, found.words, found.last_missing) == (errors, len(text.split()), missing)
@@ -178,18 +173,8 @@ def recogniser(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 TEXTS = ("This is good.", "This fails once or so.", "The end of this is cut off today.", "This can never pass.")
 ASR = [
-    "-m",
-    "random:toy",
-    "--max-frames",
-    "8",
-    "--verify",
-    "asr",
-    "--asr-model",
-    "base",
-    "--json",
-    "--progress",
-    "none",
-]
+    "-m", "random:toy", "--max-frames", "8", "--verify", "asr", "--asr-model", "base", "--json", "--progress", "none",
+]  # fmt: skip
 
 
 def corpus(omnitts: Call, *more: str, code: int) -> list[dict[str, Any]]:
@@ -263,13 +248,10 @@ def whisper_base() -> Path | None:
 def test_planted_rows_are_found_by_whisper(omnitts: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("faster_whisper")
     texts = [
-        "Rice is often served in round bowls.",
-        "Glue the sheet to the dark blue background.",
-        "These days a chicken leg is a rare dish.",
-        "The box was thrown beside the parked truck.",
-        "Four hours of steady work faced us.",
-        "A large size in stockings is hard to sell.",
-    ]
+        "Rice is often served in round bowls.", "Glue the sheet to the dark blue background.",
+        "These days a chicken leg is a rare dish.", "The box was thrown beside the parked truck.",
+        "Four hours of steady work faced us.", "A large size in stockings is hard to sell.",
+    ]  # fmt: skip
     kinds = ("good", "cut", "wrong", "silence")
     rows = [  # with a seed of its own, or a row would be a copy of the one with the same text
         {"id": f"{how}{n}", "text": text, "seed": 10 * n + number}

@@ -113,12 +113,9 @@ def attend(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Any, **
 def in_order(model: nn.Module) -> None:
     """Replaces what the talker and the predictor calculate with, except attention."""
     kinds: dict[str, Callable[[Any], Any]] = {
-        "Qwen3TTSRMSNorm": norm,
-        "Qwen3TTSRotaryEmbedding": rotation,
-        "Qwen3TTSTalkerRotaryEmbedding": rotation,
-        "SiLUActivation": lambda module: silu,
-        "SiLU": lambda module: silu,
-    }
+        "Qwen3TTSRMSNorm": norm, "Qwen3TTSRotaryEmbedding": rotation, "Qwen3TTSTalkerRotaryEmbedding": rotation,
+        "SiLUActivation": lambda module: silu, "SiLU": lambda module: silu,
+    }  # fmt: skip
     for name, module in model.named_modules():
         if not name.startswith("talker."):
             continue

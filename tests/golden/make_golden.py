@@ -79,22 +79,12 @@ def suite_custom_voice(w, gdir: Path, n: int, small: bool) -> None:
         "sampled",
         m,
         dict(
-            text=LONG_EN,
-            speaker="ryan",
-            language="English",
-            max_new_tokens=n,
-            do_sample=True,
-            subtalker_dosample=True,
-            top_p=0.8,
-            top_k=20,
-            temperature=0.7,
-            subtalker_top_p=0.9,
-            subtalker_top_k=10,
-            subtalker_temperature=1.3,
+            text=LONG_EN, speaker="ryan", language="English", max_new_tokens=n, do_sample=True, subtalker_dosample=True,
+            top_p=0.8, top_k=20, temperature=0.7, subtalker_top_p=0.9, subtalker_top_k=10, subtalker_temperature=1.3,
             repetition_penalty=1.3,
         ),
         {"note": "compare talker.scores with talker.logits + history; token draws depend on the RNG"},
-    )
+    )  # fmt: skip
 
 
 def suite_voice_design(w, gdir: Path, n: int) -> None:
@@ -163,20 +153,13 @@ def suite_base(w, gdir: Path, n: int, seed: int, small: bool) -> None:
     go("icl_16k_reference", [a16], icl16, text=SHORT_EN)
     mixed = [icl[0], xv[0], icl_long[0]]
     go(
-        "batch_mixed_stream",
-        [a24, a24, along],
-        mixed,
-        text=[LONG_EN, SHORT_EN, "hello"],
+        "batch_mixed_stream", [a24, a24, along], mixed, text=[LONG_EN, SHORT_EN, "hello"],
         language=["English", "Auto", "Auto"],
-    )
+    )  # fmt: skip
     go(
-        "batch_mixed_nonstream",
-        [a24, a24, along],
-        mixed,
-        text=[LONG_EN, SHORT_EN, "hello"],
-        language=["English", "Auto", "Auto"],
-        non_streaming_mode=True,
-    )
+        "batch_mixed_nonstream", [a24, a24, along], mixed, text=[LONG_EN, SHORT_EN, "hello"],
+        language=["English", "Auto", "Auto"], non_streaming_mode=True,
+    )  # fmt: skip
     case_speaker(w, gdir, wav)
 
 
@@ -279,14 +262,10 @@ def cases_of_the_encoder(st, gdir: Path, seed: int) -> None:
         "encode_24k",
         {"samples": int(a.size)},
         {
-            "audio": torch.from_numpy(a),
-            "conv": conv,
-            "transformer": tr,
-            "downsample": down,
-            "codes_all_quantizers": allq[0].t(),
-            "codes": enc.audio_codes[0],
+            "audio": torch.from_numpy(a), "conv": conv, "transformer": tr, "downsample": down,
+            "codes_all_quantizers": allq[0].t(), "codes": enc.audio_codes[0],
         },
-    )
+    )  # fmt: skip
     # > 250 transformer steps: shows whether the encoder window is applied
     a = make_audio(14.0, seed + 8, 24000)
     enc = st.encode(a, sr=24000)
@@ -352,12 +331,9 @@ def main() -> None:
             else:
                 a = make_audio(1.23, args.seed + 3, 24000)
                 w.generate_voice_clone(
-                    text=LONG_EN,
-                    language="English",
-                    ref_audio=(a, 24000),
-                    ref_text="she sells sea shells.",
+                    text=LONG_EN, language="English", ref_audio=(a, 24000), ref_text="she sells sea shells.",
                     **greedy(14),
-                )
+                )  # fmt: skip
         set_eos_direction(folder, rec.tensors()["talker.step_hidden"][0, 10])
         w = load(folder)
         n = args.max_new_tokens

@@ -26,17 +26,10 @@ from torch import Tensor
 
 FRAMES = 22
 EXTRACTOR = {
-    "dither": 0.0,
-    "feature_size": 128,
-    "hop_length": 160,
-    "n_fft": 400,
-    "n_samples": 4_800_000,
-    "nb_max_frames": 30_000,
-    "padding_side": "right",
-    "padding_value": 0.0,
-    "return_attention_mask": True,
+    "dither": 0.0, "feature_size": 128, "hop_length": 160, "n_fft": 400, "n_samples": 4_800_000,
+    "nb_max_frames": 30_000, "padding_side": "right", "padding_value": 0.0, "return_attention_mask": True,
     "sampling_rate": 16_000,
-}
+}  # fmt: skip
 SYSTEM = ("system", ["you are a tiny test."])
 QUESTION = ("user", ["hello world, what do you think?"])
 CASES: dict[str, tuple[list[tuple[str, list[str]]], str, int]] = {

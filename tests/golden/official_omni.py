@@ -53,15 +53,9 @@ class Run:
         for module, name, noted in stages:
             setattr(module, name, noted)
         model.generate(
-            **inputs,
-            speaker=speaker,
-            return_audio=True,
-            thinker_max_new_tokens=tokens,
-            thinker_eos_token_id=end,
-            thinker_do_sample=False,
-            talker_do_sample=False,
-            talker_max_new_tokens=frames,
-        )
+            **inputs, speaker=speaker, return_audio=True, thinker_max_new_tokens=tokens, thinker_eos_token_id=end,
+            thinker_do_sample=False, talker_do_sample=False, talker_max_new_tokens=frames,
+        )  # fmt: skip
         for module, name, _ in stages:
             module.__dict__.pop(name)
         self.prompt = inputs["input_ids"].shape[1]

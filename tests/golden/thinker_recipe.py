@@ -30,19 +30,10 @@ def config_of(omni: dict[str, Any]) -> dict[str, Any]:
     thinker = config["thinker_config"]
     thinker["text_config"] |= {"num_hidden_layers": 5, "num_attention_heads": 6}
     thinker["audio_config"] |= {
-        "d_model": 32,
-        "encoder_layers": 3,
-        "encoder_attention_heads": 4,
-        "encoder_ffn_dim": 48,
-        "downsample_hidden_size": 12,
-        "output_dim": 64,
-        "num_mel_bins": 128,
-        "n_window": 50,
-        "n_window_infer": 800,
-        "conv_chunksize": 500,
-        "activation_function": "gelu",
-        "scale_embedding": False,
-    }
+        "d_model": 32, "encoder_layers": 3, "encoder_attention_heads": 4, "encoder_ffn_dim": 48,
+        "downsample_hidden_size": 12, "output_dim": 64, "num_mel_bins": 128, "n_window": 50, "n_window_infer": 800,
+        "conv_chunksize": 500, "activation_function": "gelu", "scale_embedding": False,
+    }  # fmt: skip
     config["talker_config"]["accept_hidden_layer"] = 3
     return config
 

@@ -186,14 +186,9 @@ TASTES = [(1.0, 0, 1.0), (0.7, 0, 1.0), (1.3, 5, 1.0), (1.0, 0, 0.6), (0.9, 12, 
 def test_codes_are_drawn_as_often_as_they_should_be(temperature: float, top_k: int, top_p: float) -> None:
     count, logits = 40_000, 2 * random(30, seed=5)
     drawn = plain.choose(
-        logits.expand(count, -1),
-        torch.arange(count) * 31 + 7,
-        torch.arange(count) % 500,
-        0,
-        torch.full((count,), temperature),
-        torch.full((count,), top_k),
-        torch.full((count,), top_p),
-    )
+        logits.expand(count, -1), torch.arange(count) * 31 + 7, torch.arange(count) % 500, 0,
+        torch.full((count,), temperature), torch.full((count,), top_k), torch.full((count,), top_p),
+    )  # fmt: skip
     expected = reference(logits, temperature, top_k, top_p).float() * count
     assert chi_square(torch.bincount(drawn, minlength=30).float(), expected) < 5
 

@@ -59,12 +59,9 @@ def test_clips_of_a_batch_one_by_one(encoder: CodecEncoder) -> None:
 
 
 CLONES = [
-    "base/icl_stream_text_longer",
-    "base/icl_stream_codec_longer",
-    "base/icl_nonstream",
-    "base/icl_16k_reference",
+    "base/icl_stream_text_longer", "base/icl_stream_codec_longer", "base/icl_nonstream", "base/icl_16k_reference",
     "base/batch_mixed_stream",
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CLONES)

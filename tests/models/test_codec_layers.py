@@ -24,14 +24,10 @@ from omnitts_cli.models.codec_layers import (
 def layers() -> dict[str, nn.Module]:
     torch.manual_seed(0)
     return {
-        "conv": CausalConv(4, 6, 7),
-        "dilated": CausalConv(4, 4, 7, dilation=9),
-        "depthwise": CausalConv(4, 4, 7, groups=4),
-        "rise": CausalRise(4, 3, 2, 3),
-        "long rise": CausalRise(4, 3, 4, 3),
-        "unit": ResidualUnit(4, 7, 3),
-        "convnext": ConvNeXt(4, 7, 2, 1e-6),
-    }
+        "conv": CausalConv(4, 6, 7), "dilated": CausalConv(4, 4, 7, dilation=9),
+        "depthwise": CausalConv(4, 4, 7, groups=4), "rise": CausalRise(4, 3, 2, 3), "long rise": CausalRise(4, 3, 4, 3),
+        "unit": ResidualUnit(4, 7, 3), "convnext": ConvNeXt(4, 7, 2, 1e-6),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", layers().keys())

@@ -12,12 +12,10 @@ from tiny_models import language
 @pytest.mark.parametrize(
     "name",
     [
-        "custom_voice/english_nonstream",
-        "base/icl_stream_text_longer",
-        "base/xvector_stream",
+        "custom_voice/english_nonstream", "base/icl_stream_text_longer", "base/xvector_stream",
         "custom_voice/short_stream",
     ],
-)
+)  # fmt: skip
 def test_inputs_of_the_official_steps(name: str) -> None:
     """Frame k comes with text row k, and with pad once the text has run out."""
     tensors, embedder = case(name).tensors, language(name.split("/")[0]).embedder

@@ -11,12 +11,9 @@ from tiny_models import language
 from torch import Tensor
 
 CASES = (
-    "custom_voice/english_nonstream",
-    "custom_voice_small/english_nonstream",
-    "base/icl_stream_text_longer",
-    "base/xvector_stream",
-    "base_large/icl_nonstream",
-)
+    "custom_voice/english_nonstream", "custom_voice_small/english_nonstream", "base/icl_stream_text_longer",
+    "base/xvector_stream", "base_large/icl_nonstream",
+)  # fmt: skip
 ZERO = torch.zeros(1, dtype=torch.int64)
 close = {"rtol": 1e-4, "atol": 2e-5}
 

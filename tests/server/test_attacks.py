@@ -88,16 +88,9 @@ def websocket(server: Inside, **options: Any) -> Any:
 # ---- keys
 
 PROTECTED = [
-    ("POST", SPEECH),
-    ("POST", SPEECH + "/batch"),
-    ("GET", VOICES),
-    ("POST", VOICES),
-    ("DELETE", VOICES + "/ann"),
-    ("GET", "/v1/models"),
-    ("GET", "/metrics"),
-    ("GET", "/nowhere"),
-    ("GET", SOCKET),
-]
+    ("POST", SPEECH), ("POST", SPEECH + "/batch"), ("GET", VOICES), ("POST", VOICES), ("DELETE", VOICES + "/ann"),
+    ("GET", "/v1/models"), ("GET", "/metrics"), ("GET", "/nowhere"), ("GET", SOCKET),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("method", "path"), PROTECTED)
@@ -118,21 +111,10 @@ def test_what_is_open_says_nothing_about_the_server(locked: Served, path: str) -
 @pytest.mark.parametrize(
     "value",
     [
-        "",
-        "Bearer",
-        "Bearer ",
-        f"Bearer {KEY[:-1]}",
-        f"Bearer {KEY}x",
-        f"Bearer {KEY.upper()}",
-        f"Basic {KEY}",
-        KEY,
-        f"Bearer {KEY} {KEY}",
-        f"Bearer me:{KEY}",
-        "Bearer \u00ff\u00fe",
-        "Bearer " + "x" * 8000,
-        "Bearer null",
+        "", "Bearer", "Bearer ", f"Bearer {KEY[:-1]}", f"Bearer {KEY}x", f"Bearer {KEY.upper()}", f"Basic {KEY}", KEY,
+        f"Bearer {KEY} {KEY}", f"Bearer me:{KEY}", "Bearer \u00ff\u00fe", "Bearer " + "x" * 8000, "Bearer null",
     ],
-)
+)  # fmt: skip
 def test_a_wrong_key_is_refused(locked: Served, value: str) -> None:
     answer = ask(locked.url, SPEECH, WORDS, headers={"Authorization": value})
     assert answer.status == 401
@@ -190,14 +172,9 @@ def test_two_authorization_headers_are_refused(locked: Served) -> None:
 # ---- foreign pages
 
 FOREIGN = [
-    "https://evil.example",
-    "http://127.0.0.1.evil.example",
-    "null",
-    "http://127.0.0.1:1",
-    "file://",
-    "http://localhost@evil.example",
-    "http://[",
-]
+    "https://evil.example", "http://127.0.0.1.evil.example", "null", "http://127.0.0.1:1", "file://",
+    "http://localhost@evil.example", "http://[",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("origin", FOREIGN)
@@ -234,21 +211,11 @@ def test_a_preflight_allows_nothing(server: Inside) -> None:
 @pytest.mark.parametrize(
     "host",
     [
-        "evil.example",
-        "evil.example:{port}",
-        "localhost.evil.example",
-        "127.0.0.1.evil.example:{port}",
-        "127.0.0.1@evil.example",
-        "evil.example@127.0.0.1",
-        "",
-        "[::1",
-        "127.0.0.1:80:80",
-        "\u0130",
-        "169.254.169.254",
-        "127.0.0.1/..",
-        "0.0.0.0:{port}",
+        "evil.example", "evil.example:{port}", "localhost.evil.example", "127.0.0.1.evil.example:{port}",
+        "127.0.0.1@evil.example", "evil.example@127.0.0.1", "", "[::1", "127.0.0.1:80:80", "\u0130", "169.254.169.254",
+        "127.0.0.1/..", "0.0.0.0:{port}",
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("path", ["/", SPEECH, VOICES, SOCKET])
 def test_dns_rebinding_is_refused(server: Inside, host: str, path: str) -> None:
     host = host.replace("{port}", str(server.port))
@@ -286,14 +253,10 @@ def test_loopback_names_are_served(server: Inside, name: str) -> None:
 @pytest.mark.parametrize(
     "kind",
     [
-        "text/plain",
-        "application/x-www-form-urlencoded",
-        "multipart/form-data; boundary=x",
-        "",
-        "application/jsonp",
+        "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "", "application/jsonp",
         "text/json",
     ],
-)
+)  # fmt: skip
 def test_a_form_of_a_foreign_page_is_no_json(server: Inside, kind: str) -> None:
     refused(server, SPEECH, json.dumps(WORDS).encode(), 415, headers={"Content-Type": kind})
 
@@ -308,22 +271,10 @@ def speech_body(**fields: Any) -> bytes:
 @pytest.mark.parametrize(
     "body",
     [
-        b"",
-        b"{",
-        b"null",
-        b"[]",
-        b'"x"',
-        b"1",
-        b"\xff\xfe",
-        b'{"input": "a"',
-        b'{"input": "a",}',
-        b"{'input': 'a'}",
-        b"\x00",
-        b'{"input": "\xff"}',
-        b"\xef\xbb\xbf" + b"{",
-        b'{"input": "a"} x',
+        b"", b"{", b"null", b"[]", b'"x"', b"1", b"\xff\xfe", b'{"input": "a"', b'{"input": "a",}', b"{'input': 'a'}",
+        b"\x00", b'{"input": "\xff"}', b"\xef\xbb\xbf" + b"{", b'{"input": "a"} x',
     ],
-)
+)  # fmt: skip
 def test_what_is_not_json_is_refused(server: Inside, body: bytes) -> None:
     refused(server, SPEECH, body, 400, headers=JSON)
 
@@ -331,20 +282,10 @@ def test_what_is_not_json_is_refused(server: Inside, body: bytes) -> None:
 @pytest.mark.parametrize(
     "number",
     [
-        "NaN",
-        "Infinity",
-        "-Infinity",
-        "1e999",
-        "-1e999",
-        "9" * 5000,
-        "1" + "0" * 400,
-        "1e-999999999",
-        "true",
-        '"1"',
-        "[]",
-        "{}",
+        "NaN", "Infinity", "-Infinity", "1e999", "-1e999", "9" * 5000, "1" + "0" * 400, "1e-999999999", "true", '"1"',
+        "[]", "{}",
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("field", ["speed", "temperature", "seed", "max_new_tokens", "top_p"])
 def test_numbers_that_are_none_are_refused(server: Inside, field: str, number: str) -> None:
     body = f'{{"input": "a", "response_format": "pcm", "{field}": {number}}}'.encode()
@@ -369,53 +310,19 @@ def test_a_million_fields_are_refused(server: Inside) -> None:
 @pytest.mark.parametrize(
     "fields",
     [
-        {"input": None},
-        {"input": []},
-        {"input": {}},
-        {"input": 1},
-        {"input": ""},
-        {"input": "  \n "},
-        {"input": "..."},
-        {"voice": 1},
-        {"voice": ["ann"]},
-        {"voice": {"id": 1}},
-        {"voice": {}},
-        {"model": {}},
-        {"model": 7},
-        {"response_format": "exe"},
-        {"response_format": []},
-        {"response_format": "../wav"},
-        {"instructions": "x" * 2001},
-        {"instructions": 1},
-        {"stream": "yes"},
-        {"stream_format": "ssE!"},
-        {"task_type": "Root"},
-        {"language": "klingon"},
-        {"language": 5},
-        {"lexicon": "/etc/passwd"},
-        {"lexicon": {"a": 1}},
-        {"lexicon": {"": "b"}},
-        {"split": "regex"},
-        {"normalize": "../x"},
-        {"timestamps": "letter"},
-        {"speed": 0},
-        {"speed": -1},
-        {"speed": 1e9},
-        {"seed": 2**63},
-        {"seed": 1.5},
-        {"max_new_tokens": 0},
-        {"max_new_tokens": 10**30},
-        {"sample_rate": 0},
-        {"sample_rate": 10**12},
-        {"temperature": -1},
-        {"top_p": -0.1},
-        {"ref_text": "a"},
-        {"ref_audio": 1},
-        {"input_format": "epub"},
+        {"input": None}, {"input": []}, {"input": {}}, {"input": 1}, {"input": ""}, {"input": "  \n "},
+        {"input": "..."}, {"voice": 1}, {"voice": ["ann"]}, {"voice": {"id": 1}}, {"voice": {}}, {"model": {}},
+        {"model": 7}, {"response_format": "exe"}, {"response_format": []}, {"response_format": "../wav"},
+        {"instructions": "x" * 2001}, {"instructions": 1}, {"stream": "yes"}, {"stream_format": "ssE!"},
+        {"task_type": "Root"}, {"language": "klingon"}, {"language": 5}, {"lexicon": "/etc/passwd"},
+        {"lexicon": {"a": 1}}, {"lexicon": {"": "b"}}, {"split": "regex"}, {"normalize": "../x"},
+        {"timestamps": "letter"}, {"speed": 0}, {"speed": -1}, {"speed": 1e9}, {"seed": 2**63}, {"seed": 1.5},
+        {"max_new_tokens": 0}, {"max_new_tokens": 10**30}, {"sample_rate": 0}, {"sample_rate": 10**12},
+        {"temperature": -1}, {"top_p": -0.1}, {"ref_text": "a"}, {"ref_audio": 1}, {"input_format": "epub"},
         {"ignore_eos": True},
     ],
     ids=lambda fields: json.dumps(fields)[:40],
-)
+)  # fmt: skip
 def test_values_outside_their_limits_are_refused_by_name(server: Inside, fields: dict[str, Any]) -> None:
     error = refused(server, SPEECH, {**WORDS, **fields}, 400, 404)
     assert error["type"] in ("invalid_request_error", "not_found_error")
@@ -436,19 +343,11 @@ def test_too_long_a_text_is_refused_at_once(server: Inside) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "1" * 20_000,
-        "a." * 10_000,
-        "(" * 20_000,
-        "-" * 19_999 + "a",
-        "\u0301" * 20_000,
-        " ." * 10_000,
-        "1," * 10_000,
-        "http://" * 2_800,
-        "I" * 20_000,
-        "a\u200d" * 10_000,
+        "1" * 20_000, "a." * 10_000, "(" * 20_000, "-" * 19_999 + "a", "\u0301" * 20_000, " ." * 10_000, "1," * 10_000,
+        "http://" * 2_800, "I" * 20_000, "a\u200d" * 10_000,
     ],
     ids=lambda text: ascii(text[:8]),
-)
+)  # fmt: skip
 def test_a_text_that_is_slow_to_split_does_not_stop_the_others(server: Inside, text: str) -> None:
     """Another client gets its answer meanwhile, while the first one still waits."""
     body = speech_body(input=text)
@@ -556,25 +455,19 @@ def test_a_slow_upload_is_408(server: Inside) -> None:
 @pytest.mark.parametrize(
     "lines",
     [
-        ["X-Big: " + "a" * 40_000],
-        [f"X-{n}: {'a' * 100}" for n in range(400)],
-        ["X-Tiny: a"] * 20_000,
+        ["X-Big: " + "a" * 40_000], [f"X-{n}: {'a' * 100}" for n in range(400)], ["X-Tiny: a"] * 20_000,
         ["Cookie: " + "a=b; " * 10_000],
     ],
     ids=["one", "many", "tiny", "cookie"],
-)
+)  # fmt: skip
 def test_large_headers_are_refused(server: Inside, lines: list[str]) -> None:
     assert wire.status(raw(server.url, head_of(server, SPEECH, *lines))) in (0, 400, 413, 431)
 
 
 def test_a_long_address_is_refused(server: Inside) -> None:
     assert wire.status(raw(server.url, f"GET /{'a' * 70_000} HTTP/1.1\r\nHost: {server.host}\r\n\r\n".encode())) in (
-        0,
-        400,
-        404,
-        414,
-        431,
-    )
+        0, 400, 404, 414, 431,
+    )  # fmt: skip
 
 
 def test_a_65th_connection_of_a_peer_is_closed(tmp_path: Path) -> None:
@@ -638,22 +531,13 @@ SMUGGLED = "GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n"
 @pytest.mark.parametrize(
     "lines",
     [
-        ["Content-Length: 5", "Transfer-Encoding: chunked"],
-        ["Content-Length: 5", "Content-Length: 6"],
-        ["Content-Length: -1"],
-        ["Content-Length: 0x5"],
-        ["Content-Length: 1e3"],
-        ["Content-Length: "],
-        ["Transfer-Encoding: chunked, identity"],
-        ["Transfer-Encoding: xchunked"],
-        ["Content-Length : 5"],
-        ["X: a\r\n folded"],
-        ["\x01: a"],
-        ["X: a\x00b"],
-        ["Content-Length: 99999999999999999999999"],
+        ["Content-Length: 5", "Transfer-Encoding: chunked"], ["Content-Length: 5", "Content-Length: 6"],
+        ["Content-Length: -1"], ["Content-Length: 0x5"], ["Content-Length: 1e3"], ["Content-Length: "],
+        ["Transfer-Encoding: chunked, identity"], ["Transfer-Encoding: xchunked"], ["Content-Length : 5"],
+        ["X: a\r\n folded"], ["\x01: a"], ["X: a\x00b"], ["Content-Length: 99999999999999999999999"],
     ],
     ids=lambda lines: ascii(" ".join(lines))[:40],
-)
+)  # fmt: skip
 def test_ambiguous_requests_are_refused(server: Inside, lines: list[str]) -> None:
     answer = raw(server.url, head_of(server, SPEECH, *lines) + b"0\r\n\r\n" + SMUGGLED.encode())
     assert wire.status(answer) in (0, *REFUSED)
@@ -663,17 +547,12 @@ def test_ambiguous_requests_are_refused(server: Inside, lines: list[str]) -> Non
 @pytest.mark.parametrize(
     "data",
     [
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-        b"\x00" * 4096,
-        b"BREW / HTTP/1.1\r\nHost: x\r\n\r\n",
-        b"GET / HTTP/9.9\r\nHost: x\r\n\r\n",
-        b"GET /\r\n\r\n",
-        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-        b"GET / HTTP/1.1\nHost: x\n\n",
-        b"A" * 70_000,
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"\x00" * 4096, b"BREW / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET / HTTP/9.9\r\nHost: x\r\n\r\n", b"GET /\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"GET / HTTP/1.1\nHost: x\n\n", b"A" * 70_000,
     ],
     ids=lambda data: ascii(data[:10]),
-)
+)  # fmt: skip
 def test_garbage_is_answered_or_closed(server: Inside, data: bytes) -> None:
     assert wire.status(raw(server.url, data)) in (0, *REFUSED)
 
@@ -685,24 +564,11 @@ def test_blank_lines_for_ever_are_answered_or_closed(hasty: Inside) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "/../../etc/passwd",
-        "/..%2f..%2fetc/passwd",
-        "/%2e%2e/%2e%2e/etc/passwd",
-        "//etc/passwd",
-        "/static/../page.py",
-        "/page.html",
-        "/.git/config",
-        "/v1",
-        "/v1/audio/speech/",
-        "/V1/AUDIO/SPEECH",
-        "/docs",
-        "/%00",
-        "/%ff",
-        "/a%0d%0aX-Evil:%201",
-        "/*",
-        "/v1/audio/voices/../../health?x",
+        "/../../etc/passwd", "/..%2f..%2fetc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "//etc/passwd", "/static/../page.py",
+        "/page.html", "/.git/config", "/v1", "/v1/audio/speech/", "/V1/AUDIO/SPEECH", "/docs", "/%00", "/%ff",
+        "/a%0d%0aX-Evil:%201", "/*", "/v1/audio/voices/../../health?x",
     ],
-)
+)  # fmt: skip
 def test_unknown_paths_are_404(server: Inside, path: str) -> None:
     answer = ask(server.url, path)
     assert answer.status in (404, 405) and "x-evil" not in answer.headers
@@ -712,16 +578,11 @@ def test_unknown_paths_are_404(server: Inside, path: str) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
-        ("GET", SPEECH, "POST"),
-        ("PUT", SPEECH, "POST"),
-        ("DELETE", "/v1/models", "GET, HEAD"),
-        ("TRACE", "/", "GET, HEAD"),
-        ("POST", "/", "GET, HEAD"),
-        ("PATCH", VOICES, "GET, HEAD, POST"),
-        ("GET", f"{VOICES}/anna", "DELETE"),
-        ("POST", "/metrics", "GET, HEAD"),
+        ("GET", SPEECH, "POST"), ("PUT", SPEECH, "POST"), ("DELETE", "/v1/models", "GET, HEAD"),
+        ("TRACE", "/", "GET, HEAD"), ("POST", "/", "GET, HEAD"), ("PATCH", VOICES, "GET, HEAD, POST"),
+        ("GET", f"{VOICES}/anna", "DELETE"), ("POST", "/metrics", "GET, HEAD"),
     ],
-)
+)  # fmt: skip
 def test_other_methods_are_405(server: Inside, method: str, path: str, allowed: str) -> None:
     answer = ask(server.url, path, method=method)
     assert answer.status == 405 and answer.headers["allow"] == allowed
@@ -790,16 +651,10 @@ def test_the_path_of_a_voice_file_is_not_a_voice(server: Inside, bait: Path) -> 
 @pytest.mark.parametrize(
     "model",
     [
-        "/etc",
-        "../..",
-        "hf:someone/else",
-        "hf:Qwen/Qwen3-TTS",
-        "./",
-        "1.7b",
-        "https://evil.example/model",
+        "/etc", "../..", "hf:someone/else", "hf:Qwen/Qwen3-TTS", "./", "1.7b", "https://evil.example/model",
         "random:1.7b",
     ],
-)
+)  # fmt: skip
 def test_a_request_opens_no_other_model(server: Inside, model: str) -> None:
     assert refused(server, SPEECH, {**WORDS, "model": model}, 404)["code"] == "model_not_found"
     assert [model.name for model in server.server.state.models.all] == ["random:toy"]
@@ -821,27 +676,9 @@ def upload(server: Inside, name: str, clip: bytes | None = None, filename: str =
 
 
 BAD_NAMES = [
-    "../evil",
-    "..",
-    ".",
-    "a/b",
-    "a\\b",
-    "/etc/evil",
-    "evil\x00",
-    "con",
-    "nul.txt",
-    "UPPER",
-    "a" * 65,
-    "",
-    "-rf",
-    "\u00e4",
-    "a\n",
-    "~",
-    "a b",
-    "%2e%2e%2fevil",
-    "evil.",
-    "\u2024\u2024/evil",
-]
+    "../evil", "..", ".", "a/b", "a\\b", "/etc/evil", "evil\x00", "con", "nul.txt", "UPPER", "a" * 65, "", "-rf",
+    "\u00e4", "a\n", "~", "a b", "%2e%2e%2fevil", "evil.", "\u2024\u2024/evil",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BAD_NAMES, ids=ascii)
@@ -912,25 +749,12 @@ def test_a_good_clip_is_cloned(server: Inside) -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "file:///etc/passwd",
-        "FILE:///etc/passwd",
-        " file:///etc/passwd",
-        "file:/etc/passwd",
-        "file://localhost/etc/passwd",
-        "/etc/passwd",
-        "~/.ssh/id",
-        "\\\\host\\share",
-        "ftp://x/y",
-        "gopher://x",
-        "data:",
-        "data:audio/wav,abc",
-        "data:audio/wav;base64,!!!!",
-        "jar:file:///x!/",
-        "pipe:0",
-        "concat:/etc/passwd",
+        "file:///etc/passwd", "FILE:///etc/passwd", " file:///etc/passwd", "file:/etc/passwd",
+        "file://localhost/etc/passwd", "/etc/passwd", "~/.ssh/id", "\\\\host\\share", "ftp://x/y", "gopher://x",
+        "data:", "data:audio/wav,abc", "data:audio/wav;base64,!!!!", "jar:file:///x!/", "pipe:0", "concat:/etc/passwd",
         "subfile:/etc/passwd",
     ],
-)
+)  # fmt: skip
 def test_clips_are_never_read_from_files(server: Inside, source: str) -> None:
     message = clone(server, source)["message"]
     assert "root:" not in message and "No such file" not in message and "Permission" not in message
@@ -965,37 +789,20 @@ def listener() -> Iterator[Listener]:
 @pytest.mark.parametrize(
     "address",
     [
-        "http://127.0.0.1:{port}/a.wav",
-        "https://127.0.0.1:{port}/a.wav",
-        "https://localhost:{port}/",
+        "http://127.0.0.1:{port}/a.wav", "https://127.0.0.1:{port}/a.wav", "https://localhost:{port}/",
         "HTTP://127.0.0.1:{port}/",
     ],
-)
+)  # fmt: skip
 def test_no_address_is_fetched_unless_its_host_is_allowed(server: Inside, listener: Listener, address: str) -> None:
     clone(server, address.replace("{port}", str(listener.port)), 400, 403)
     assert listener.calls == 0
 
 
 INSIDE = [
-    "127.0.0.1",
-    "localhost",
-    "[::1]",
-    "[::ffff:127.0.0.1]",
-    "0.0.0.0",
-    "2130706433",
-    "0x7f.1",
-    "127.1",
-    "10.0.0.1",
-    "192.168.1.1",
-    "172.16.0.1",
-    "169.254.169.254",
-    "100.64.0.1",
-    "[fe80::1]",
-    "[fd00::1]",
-    "[64:ff9b::7f00:1]",
-    "224.0.0.1",
-    "[::]",
-]
+    "127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0", "2130706433", "0x7f.1", "127.1", "10.0.0.1",
+    "192.168.1.1", "172.16.0.1", "169.254.169.254", "100.64.0.1", "[fe80::1]", "[fd00::1]", "[64:ff9b::7f00:1]",
+    "224.0.0.1", "[::]",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -1019,16 +826,11 @@ def test_private_addresses_are_not_fetched_even_from_allowed_hosts(
 @pytest.mark.parametrize(
     "address",
     [
-        "http://localhost:{port}/a.wav",
-        "https://localhost@evil.example/",
-        "https://evil.example#@localhost/",
-        "https://evil.example\\@localhost/",
-        "https://user:pass@localhost:{port}/",
-        "https:///a.wav",
-        "https://localhost:99999/",
-        "https://localhost:{port}\r\nX: y/",
+        "http://localhost:{port}/a.wav", "https://localhost@evil.example/", "https://evil.example#@localhost/",
+        "https://evil.example\\@localhost/", "https://user:pass@localhost:{port}/", "https:///a.wav",
+        "https://localhost:99999/", "https://localhost:{port}\r\nX: y/",
     ],
-)
+)  # fmt: skip
 def test_other_schemes_and_disguised_hosts_are_refused(curious: Served, listener: Listener, address: str) -> None:
     clone(curious, address.replace("{port}", str(listener.port)), 400, 403)
     assert listener.calls == 0
@@ -1149,21 +951,10 @@ def test_a_large_upload_is_refused(server: Inside) -> None:
         lambda: (speech_body(), "application/json"),
     ],
     ids=[
-        "100,000 fields",
-        "two names",
-        "1000 files",
-        "empty",
-        "unfinished",
-        "no boundary",
-        "long boundary",
-        "many part headers",
-        "long field name",
-        "long value",
-        "not UTF-8",
-        "no file",
-        "JSON",
+        "100,000 fields", "two names", "1000 files", "empty", "unfinished", "no boundary", "long boundary",
+        "many part headers", "long field name", "long value", "not UTF-8", "no file", "JSON",
     ],
-)
+)  # fmt: skip
 def test_hostile_forms_are_refused(server: Inside, made: Any) -> None:
     body, kind = made()
     before = server.files()
@@ -1319,26 +1110,15 @@ def test_a_websocket_that_leaves_frees_its_slot(server: Inside) -> None:
 @pytest.mark.parametrize(
     "frame",
     [
-        b"\x81\x05hello",
-        b"\xc1\x85\0\0\0\0hello",
-        b"\x83\x80\0\0\0\0",
-        b"\x80\x80\0\0\0\0",
-        b"\x89\xfe\x00\x80" + b"\0" * 132,
-        b"\x81\xff\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\0",
-        b"\x81\x84\0\0\0\0\xff\xfe\xfd\xfc",
-        b"\x88\x81\0\0\0\0\x01",
+        b"\x81\x05hello", b"\xc1\x85\0\0\0\0hello", b"\x83\x80\0\0\0\0", b"\x80\x80\0\0\0\0",
+        b"\x89\xfe\x00\x80" + b"\0" * 132, b"\x81\xff\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\0",
+        b"\x81\x84\0\0\0\0\xff\xfe\xfd\xfc", b"\x88\x81\0\0\0\0\x01",
     ],
     ids=[
-        "unmasked",
-        "compressed",
-        "reserved opcode",
-        "continuation of nothing",
-        "large ping",
-        "2^63 bytes",
-        "not UTF-8",
+        "unmasked", "compressed", "reserved opcode", "continuation of nothing", "large ping", "2^63 bytes", "not UTF-8",
         "half a code",
     ],
-)
+)  # fmt: skip
 def test_broken_frames_end_the_websocket(server: Inside, frame: bytes) -> None:
     head = (
         f"GET {SOCKET} HTTP/1.1\r\nHost: {server.host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"

@@ -93,23 +93,15 @@ def test_the_headers_tell_about_the_answer(server: Running) -> None:
 @pytest.mark.parametrize(
     ("fields", "status", "param"),
     [
-        ({"input": ""}, 400, "input"),
-        ({"input": "..."}, 400, "input"),
-        ({"input": 3}, 400, "input"),
-        ({"voice": "nobody"}, 404, "voice"),
-        ({"model": "nothing"}, 404, "model"),
-        ({"speed": 9}, 400, "speed"),
-        ({"speed": True}, 400, "speed"),
-        ({"seed": -2}, 400, "seed"),
-        ({"response_format": "midi"}, 400, "response_format"),
-        ({"task_type": "VoiceDesign"}, 400, "instructions"),
-        ({"timestamps": "letter"}, 400, "timestamps"),
-        ({"language": "klingon"}, 400, "language"),
-        ({"voice": "../../etc/passwd"}, 404, "voice"),
-        ({"voice": "tests/x.voice"}, 404, "voice"),
+        ({"input": ""}, 400, "input"), ({"input": "..."}, 400, "input"), ({"input": 3}, 400, "input"),
+        ({"voice": "nobody"}, 404, "voice"), ({"model": "nothing"}, 404, "model"), ({"speed": 9}, 400, "speed"),
+        ({"speed": True}, 400, "speed"), ({"seed": -2}, 400, "seed"),
+        ({"response_format": "midi"}, 400, "response_format"), ({"task_type": "VoiceDesign"}, 400, "instructions"),
+        ({"timestamps": "letter"}, 400, "timestamps"), ({"language": "klingon"}, 400, "language"),
+        ({"voice": "../../etc/passwd"}, 404, "voice"), ({"voice": "tests/x.voice"}, 404, "voice"),
         ({"input": "x" * 20_001}, 400, "input"),
     ],
-)
+)  # fmt: skip
 def test_wrong_fields_are_named(server: Running, fields: dict[str, object], status: int, param: str | None) -> None:
     answer = server.request("POST", "/v1/audio/speech", {"input": "Hello.", **fields})
     assert answer.status == status

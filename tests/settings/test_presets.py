@@ -60,21 +60,11 @@ def test_a_key_near_nothing_lists_all(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "batch-size = 0",
-        "batch-size = 1.5",
-        "batch-size = true",
-        "temperature = nan",
-        "temperature = inf",
-        "temperature = -1",
-        "top-p = 1.5",
-        'speed = "fast"',
-        "safe = 1",
-        'format = "aac"',
-        'model = ""',
-        "sample-rate = 100",
-        "about = 3",
+        "batch-size = 0", "batch-size = 1.5", "batch-size = true", "temperature = nan", "temperature = inf",
+        "temperature = -1", "top-p = 1.5", 'speed = "fast"', "safe = 1", 'format = "aac"', 'model = ""',
+        "sample-rate = 100", "about = 3",
     ],
-)
+)  # fmt: skip
 def test_a_wrong_value_is_named_with_what_is_accepted(tmp_path: Path, line: str) -> None:
     with pytest.raises(SettingsError, match=line.split()[0]):
         presets.read(written(tmp_path, line))

@@ -49,13 +49,9 @@ def test_the_folder_speaks_as_the_tuned_voice_does(tmp_path: Path) -> None:
 
 def test_a_voice_takes_a_free_row_and_keeps_the_others() -> None:
     talker = {
-        "vocab_size": 3072,
-        "codec_pad_id": 2148,
-        "code_predictor_config": {"vocab_size": 2048},
-        "codec_language_id": {"english": 3001},
-        "spk_id": {"Eve": 3000},
-        "spk_is_dialect": {"Eve": False},
-    }
+        "vocab_size": 3072, "codec_pad_id": 2148, "code_predictor_config": {"vocab_size": 2048},
+        "codec_language_id": {"english": 3001}, "spk_id": {"Eve": 3000}, "spk_is_dialect": {"Eve": False},
+    }  # fmt: skip
     config = {"tts_model_type": "custom_voice", "talker_config": talker, "speaker_encoder_config": {}}
     assert named_in(config, "ann") == 3002
     assert config["talker_config"]["spk_id"] == {"Eve": 3000, "ann": 3002} and "speaker_encoder_config" in config

@@ -100,13 +100,9 @@ def test_a_fine_tuned_folder(tmp_path: Path, cpu: CPUDevice) -> None:
 def test_a_folder_of_our_own_can_do_everything(tmp_path: Path, cpu: CPUDevice) -> None:
     folder = shutil.copytree(checkpoint("base"), tmp_path / "ours")
     ours = {
-        "kinds": ["named", "cloned", "designed"],
-        "languages": ["english"],
-        "voices": {"Ann": "calm"},
-        "style": True,
-        "longest_piece": 90,
-        "plain_letters": True,
-    }
+        "kinds": ["named", "cloned", "designed"], "languages": ["english"], "voices": {"Ann": "calm"}, "style": True,
+        "longest_piece": 90, "plain_letters": True,
+    }  # fmt: skip
     change(folder / "config.json", omnitts=ours, talker_config__spk_id={"Ann": 1000})
     model = load_model(str(folder), cpu)
     assert model.kinds == {"named", "cloned", "designed"} and model.cloner is not None
@@ -205,14 +201,10 @@ def test_chunk_sizes(first: int, chunk: int, chunks: tuple[int, ...], cpu: CPUDe
 
 
 QUICK = [
-    "custom_voice/english_nonstream",
-    "custom_voice/batch_stream",
-    "custom_voice_small/english_nonstream",
-    "voice_design/batch_nonstream",
-    "base/batch_mixed_stream",
-    "base/icl_nonstream",
+    "custom_voice/english_nonstream", "custom_voice/batch_stream", "custom_voice_small/english_nonstream",
+    "voice_design/batch_nonstream", "base/batch_mixed_stream", "base/icl_nonstream",
     "base_large/icl_stream_codec_longer",
-]
+]  # fmt: skip
 GREEDY = Sampling(temperature=0.0, predictor_temperature=0.0)
 
 

@@ -40,15 +40,10 @@ def test_addresses(url: str, expected: tuple[Any, ...]) -> None:
 @pytest.mark.parametrize(
     "url",
     [
-        "ftp://h",
-        "http://",
-        "http://h:port",
-        "http://u:secret@h",
-        "http://h/?key=secret",
-        "http://h:99999",
+        "ftp://h", "http://", "http://h:port", "http://u:secret@h", "http://h/?key=secret", "http://h:99999",
         "http://[::1",
     ],
-)
+)  # fmt: skip
 def test_addresses_that_are_none_are_refused_without_telling_secrets(url: str) -> None:
     with pytest.raises(UsageError) as caught:
         Address.of(url)

@@ -76,12 +76,8 @@ def test_words_by_length_where_the_sound_is_too_short() -> None:
 
 def test_words_that_were_found_nowhere_share_the_time_of_the_next_one() -> None:
     at = [
-        Word(0.0, 1.0, "one"),
-        Word(1.0, 1.0, "ab"),
-        Word(1.0, 1.0, "cd"),
-        Word(1.2, 2.0, "efgh"),
-        Word(2.0, 2.0, "i"),
-    ]
+        Word(0.0, 1.0, "one"), Word(1.0, 1.0, "ab"), Word(1.0, 1.0, "cd"), Word(1.2, 2.0, "efgh"), Word(2.0, 2.0, "i"),
+    ]  # fmt: skip
     found = [(one.text, round(one.start_s, 3), round(one.end_s, 3)) for one in with_lengths(at, 2.0)]
     assert found == [("one", 0.0, 1.0), ("ab", 1.0, 1.25), ("cd", 1.25, 1.5), ("efgh", 1.5, 1.9), ("i", 1.9, 2.0)]
     assert with_lengths([Word(0.5, 0.5, "a")], 2.0) == [Word(0.0, 2.0, "a")] and with_lengths([], 2.0) == []

@@ -46,18 +46,12 @@ class Card:
 
 
 CARDS = (
-    Card("sm_75", (7, 5), 75),
-    Card("sm_80", (8, 0), 80),
-    Card("sm_86", (8, 6), 86),
-    Card("sm_89", (8, 9), 89),
-    Card("sm_90", (9, 0), 90),
-    Card("sm_90, no NVRTC", (9, 0), 90, nvrtc=False),
-    Card("sm_90, OMNITTS_NATIVE=0", (9, 0), 90, native=False),
-    Card("sm_90, --exact", (9, 0), 90, exact=True),
-    Card("sm_120", (12, 0), 120),
-    Card("gfx942", (9, 4), "gfx942", nvrtc=False),
+    Card("sm_75", (7, 5), 75), Card("sm_80", (8, 0), 80), Card("sm_86", (8, 6), 86), Card("sm_89", (8, 9), 89),
+    Card("sm_90", (9, 0), 90), Card("sm_90, no NVRTC", (9, 0), 90, nvrtc=False),
+    Card("sm_90, OMNITTS_NATIVE=0", (9, 0), 90, native=False), Card("sm_90, --exact", (9, 0), 90, exact=True),
+    Card("sm_120", (12, 0), 120), Card("gfx942", (9, 4), "gfx942", nvrtc=False),
     Card("gfx90a", (9, 0), "gfx90a", nvrtc=False),
-)
+)  # fmt: skip
 
 
 class Notes(TorchDispatchMode):
@@ -237,13 +231,9 @@ def product_calls(
 
 
 ATTENTION = {
-    "released": (16, 8, 128),
-    "omni": (16, 2, 128),
-    "thinker": (32, 4, 128),
-    "tiny": (4, 2, 64),
-    "deep96": (4, 2, 96),
+    "released": (16, 8, 128), "omni": (16, 2, 128), "thinker": (32, 4, 128), "tiny": (4, 2, 64), "deep96": (4, 2, 96),
     "deep8": (4, 2, 8),
-}
+}  # fmt: skip
 """Heads, kv heads, depth."""
 
 
@@ -289,12 +279,9 @@ def experts(ops: Any, notes: Notes, counts: Sequence[int]) -> Iterator[tuple[str
 
 
 STACKS = {
-    "0.6b": (1024, 3072, 16, 8, 128, 28),
-    "1.7b": (2048, 6144, 16, 8, 128, 28),
-    "predictor": (1024, 3072, 16, 8, 128, 5),
-    "tiny": (256, 768, 4, 2, 64, 5),
-    "three": (3072, 9216, 16, 8, 128, 2),
-}
+    "0.6b": (1024, 3072, 16, 8, 128, 28), "1.7b": (2048, 6144, 16, 8, 128, 28),
+    "predictor": (1024, 3072, 16, 8, 128, 5), "tiny": (256, 768, 4, 2, 64, 5), "three": (3072, 9216, 16, 8, 128, 2),
+}  # fmt: skip
 """Hidden, inner, heads, kv heads, depth, layers."""
 
 

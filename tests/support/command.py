@@ -89,13 +89,9 @@ def landed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     config["talker_config"]["spk_is_dialect"] = {"henry": False, "clara": False}
     voices = {"henry": "a calm man", "clara": "a friendly woman"}
     config["omnitts"] = {
-        "kinds": ["named"],
-        "languages": ["english"],
-        "voices": voices,
-        "style": False,
-        "longest_piece": 110,
+        "kinds": ["named"], "languages": ["english"], "voices": voices, "style": False, "longest_piece": 110,
         "plain_letters": True,
-    }
+    }  # fmt: skip
     (folder / "config.json").write_text(json.dumps(config))
     monkeypatch.setattr(find, "TINY", folder)
     monkeypatch.setattr(store, "TINY", folder)

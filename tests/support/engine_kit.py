@@ -110,31 +110,21 @@ def voices() -> tuple[Any, ...]:
     vector = rng.standard_normal(facts.hidden).astype(np.float32)
     clip = rng.integers(0, facts.codes, (7, facts.groups))
     return (
-        Named("ann"),
-        Cloned(vector, clip, "a clip"),
-        Named("ben"),
-        Designed("deep and slow"),
-        Cloned(vector),
-        Named("ann"),
-        Cloned(vector, clip, "a clip"),
-    )
+        Named("ann"), Cloned(vector, clip, "a clip"), Named("ben"), Designed("deep and slow"), Cloned(vector),
+        Named("ann"), Cloned(vector, clip, "a clip"),
+    )  # fmt: skip
 
 
 def requests_of(count: int, start: int = 0, **same: Any) -> list[Request]:
     """Requests of every kind of voice and manner, all different, the same each time."""
     made = [
         Request(
-            text=WORDS[i % len(WORDS)],
-            voice=voices()[i % len(voices())],
-            language=(None, "english", "german")[i % 3],
-            sampling=TASTES[i % len(TASTES)],
-            seed=1000 + i,
-            text_mode=(None, "streamed", "whole")[i % 3],
-            max_frames=40,
-            id=f"q{i}",
+            text=WORDS[i % len(WORDS)], voice=voices()[i % len(voices())], language=(None, "english", "german")[i % 3],
+            sampling=TASTES[i % len(TASTES)], seed=1000 + i, text_mode=(None, "streamed", "whole")[i % 3],
+            max_frames=40, id=f"q{i}",
         )
         for i in range(start, start + count)
-    ]
+    ]  # fmt: skip
     return [replace(request, **same) for request in made]
 
 

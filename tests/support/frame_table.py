@@ -16,16 +16,9 @@ from omnitts_cli.request import COLDEST
 SLOTS, RING, FRAMES, GROUPS, AUDIO, VOCABULARY, WIDTH, END = 41, 4, 12, 5, 10, 24, 24, 15
 Operation = Callable[..., Any]
 SETTINGS: list[tuple[float, int, float]] = [
-    (0.0, 0, 1.0),
-    (0.9, 50, 1.0),
-    (1.0, 0, 1.0),
-    (0.7, 20, 0.8),
-    (1.3, 1, 1.0),
-    (0.5, 0, 0.3),
-    (2.0, 300, 0.99),
-    (COLDEST, 0, 1.0),
-    (COLDEST, 20, 0.8),
-]
+    (0.0, 0, 1.0), (0.9, 50, 1.0), (1.0, 0, 1.0), (0.7, 20, 0.8), (1.3, 1, 1.0), (0.5, 0, 0.3), (2.0, 300, 0.99),
+    (COLDEST, 0, 1.0), (COLDEST, 20, 0.8),
+]  # fmt: skip
 """Temperature, top-k and top-p of a draw."""
 
 

@@ -348,11 +348,9 @@ def epub_bytes() -> bytes:
 
 
 SETTINGS = (
-    lambda path: file.read(path).check_values(),
-    lambda path: file.read(path).presets(),
-    presets.read,
+    lambda path: file.read(path).check_values(), lambda path: file.read(path).presets(), presets.read,
     lambda path: file.refuse_places(file.read(path), path),
-)
+)  # fmt: skip
 
 
 def readers() -> dict[str, tuple[list[bytes], Read]]:

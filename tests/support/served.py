@@ -25,12 +25,9 @@ MODEL = "random:toy"
 FOLDERS: list[Path] = []
 """The folders of voices of the servers in this process: there is one for all, that of the first."""
 LIMITS = {
-    "header_s": (protocol, "HEADER_S"),
-    "sweep_s": (protocol, "SWEEP_S"),
-    "body_s": (body, "BODY_S"),
-    "connections": (protocol, "MOST_CONNECTIONS"),
-    "of_a_peer": (protocol, "MOST_OF_A_PEER"),
-}
+    "header_s": (protocol, "HEADER_S"), "sweep_s": (protocol, "SWEEP_S"), "body_s": (body, "BODY_S"),
+    "connections": (protocol, "MOST_CONNECTIONS"), "of_a_peer": (protocol, "MOST_OF_A_PEER"),
+}  # fmt: skip
 """Limits that are no options, and where they are kept."""
 
 

@@ -33,12 +33,9 @@ from omnitts_cli.training.team import Team
 from omnitts_cli.training.tokens import TokenLists
 
 SENTENCES = [
-    "The cat sat by the door.",
-    "Seven small boats came home at night.",
-    "Why not?",
-    "A user is an assistant to himself, now and then.",
-    "Rain fell on the old stone bridge.",
-]
+    "The cat sat by the door.", "Seven small boats came home at night.", "Why not?",
+    "A user is an assistant to himself, now and then.", "Rain fell on the old stone bridge.",
+]  # fmt: skip
 
 
 class Steps:

@@ -160,12 +160,6 @@ def trainer(
         clips.append(PreparedClip(TEXTS[number], codes, vector + 0.1 * number, len(one.codes) / 12.5, who))
     ids = Ids(given.config.text.pad, given.config.control.end, "english")
     return Trainer(
-        given.language,
-        given.names,
-        prompter(given),
-        ids,
-        [*clips, *clips[:2]],
-        clips[2:],
-        device or CPUDevice(1),
+        given.language, given.names, prompter(given), ids, [*clips, *clips[:2]], clips[2:], device or CPUDevice(1),
         plan,
-    )
+    )  # fmt: skip

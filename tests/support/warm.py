@@ -45,12 +45,9 @@ class Process(subprocess.Popen[Any]):
         pipes = rest[:6]
         streams = [given if given >= 0 else own for own, given in enumerate((pipes[0], pipes[3], pipes[5]))]
         asked = {
-            "words": [os.fspath(word) for word in args[1:]],
-            "environment": dict(os.environ if env is None else env),
-            "folder": os.fspath(cwd or os.getcwd()),
-            "session": rest[11],
-            "files": list(pass_fds),
-        }
+            "words": [os.fspath(word) for word in args[1:]], "environment": dict(os.environ if env is None else env),
+            "folder": os.fspath(cwd or os.getcwd()), "session": rest[11], "files": list(pass_fds),
+        }  # fmt: skip
         self.pid = begin(asked, [*streams, *pass_fds])
         self._child_created = True
         self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]

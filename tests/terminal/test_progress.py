@@ -55,11 +55,8 @@ def test_json_is_one_object_per_line(capsys: pytest.CaptureFixture[str]) -> None
     clock.now = 1.0
     progress.update(0.5, "words", audio_s=1.5)
     assert json.loads(capsys.readouterr().err) == {
-        "event": "progress",
-        "title": "speaking",
-        "share": 0.5,
-        "audio_s": 1.5,
-    }
+        "event": "progress", "title": "speaking", "share": 0.5, "audio_s": 1.5,
+    }  # fmt: skip
 
 
 def test_quiet_and_json_results_have_no_progress() -> None:

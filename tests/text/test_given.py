@@ -18,14 +18,10 @@ from omnitts_cli.text.spell_out import plain_letters
 @pytest.mark.parametrize(
     ("ipa", "sounds"),
     [
-        ("təˈmeɪtoʊ", "təmˈeɪtoʊ"),
-        ("/pɪˈkɑːn/", "pɪkˈɑn"),
-        ("ˈtʃɝ.tʃɪl", "ʧˈɜɹʧɪl"),
-        ("re", "ɹeɪ"),
-        ("ʁa", None),
+        ("təˈmeɪtoʊ", "təmˈeɪtoʊ"), ("/pɪˈkɑːn/", "pɪkˈɑn"), ("ˈtʃɝ.tʃɪl", "ʧˈɜɹʧɪl"), ("re", "ɹeɪ"), ("ʁa", None),
         ("", None),
     ],
-)
+)  # fmt: skip
 def test_ipa_becomes_the_sounds_of_the_model(ipa: str, sounds: str | None) -> None:
     assert of_ipa(ipa) == sounds
 

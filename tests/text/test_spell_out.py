@@ -93,12 +93,10 @@ def said_words(text: str) -> str:
 @pytest.mark.parametrize(
     "text",
     [
-        "Part I liked most was the end.",
-        "He sat. Max. was there, and no. one knew.",
-        "The X and the I, an IV drip, a CD, MIX it, Did I?",
-        "well-known, x-ray, A-Z, 'quoted', e-mail",
+        "Part I liked most was the end.", "He sat. Max. was there, and no. one knew.",
+        "The X and the I, an IV drip, a CD, MIX it, Did I?", "well-known, x-ray, A-Z, 'quoted', e-mail",
     ],
-)
+)  # fmt: skip
 def test_words_that_only_look_like_short_forms_stay(text: str) -> None:
     assert spell_out(text) == text
 

@@ -73,12 +73,9 @@ GOLDEN = {
         "Das war's.|Oder nicht?|Doch!",
     ],
     "fr": [
-        "Bonjour !|Ça va ?|Oui, merci.",
-        "M. Dupont et Mme. Durand habitent ici.|Ils sont mariés.",
-        "Il est né en 52 av. J.-C. à Rome.|Il y est mort.",
-        "Voir p. 12 et chap. 3.|C'est clair.",
-        "« Je viens. »|Puis il partit.",
-        "Des pommes, des poires, etc.|Nous avons tout.",
+        "Bonjour !|Ça va ?|Oui, merci.", "M. Dupont et Mme. Durand habitent ici.|Ils sont mariés.",
+        "Il est né en 52 av. J.-C. à Rome.|Il y est mort.", "Voir p. 12 et chap. 3.|C'est clair.",
+        "« Je viens. »|Puis il partit.", "Des pommes, des poires, etc.|Nous avons tout.",
         "Il pèse 3,5 kg, soit 1.000 fois plus.|Incroyable…|Non ?",
     ],
     "es": [
@@ -97,10 +94,8 @@ GOLDEN = {
         "Custa R$ 3.500,50, p. ex. em Lisboa.|É caro.",
     ],
     "it": [
-        "Ciao!|Come stai?|Bene.",
-        "Il Sig. Rossi e il Dott. Bianchi abitano qui.|Sono amici.",
-        "Vedi pag. 12 e art. 5 della legge.|È chiaro.",
-        "Mele, pere, ecc.|Poi andammo a casa.",
+        "Ciao!|Come stai?|Bene.", "Il Sig. Rossi e il Dott. Bianchi abitano qui.|Sono amici.",
+        "Vedi pag. 12 e art. 5 della legge.|È chiaro.", "Mele, pere, ecc.|Poi andammo a casa.",
         "La Fiat S.p.A. vende auto.|Costa 3.500,50 euro.",
     ],
     "ru": [
@@ -112,29 +107,19 @@ GOLDEN = {
         "«Я иду».|Он ушёл.",
     ],
     "zh": [
-        "你好。|我叫小明。|你呢？",
-        "太好了！|我们走吧。",
-        "他说：“我走了。”|然后离开了。",
-        "圆周率是3.14。|版本是2.0。",
-        "真的吗?|我不信!|好吧。",
-        "我喜欢 Python 3.11。|你呢?",
-        "等等……|他来了。",
+        "你好。|我叫小明。|你呢？", "太好了！|我们走吧。", "他说：“我走了。”|然后离开了。",
+        "圆周率是3.14。|版本是2.0。", "真的吗?|我不信!|好吧。", "我喜欢 Python 3.11。|你呢?", "等等……|他来了。",
     ],
     "ja": [
-        "こんにちは。|元気ですか？|はい。",
-        "「はい。」と言った。|それから帰った。",
-        "円周率は3.14です。|覚えてください！",
-        "すごい！！|本当に？",
-        "彼は『行く。』と答えた。|そして去った。",
+        "こんにちは。|元気ですか？|はい。", "「はい。」と言った。|それから帰った。",
+        "円周率は3.14です。|覚えてください！", "すごい！！|本当に？", "彼は『行く。』と答えた。|そして去った。",
     ],
     "ko": [
-        "안녕하세요.|저는 학생입니다.|당신은요?",
-        "원주율은 3.14입니다.|기억하세요!",
-        "그는 “갈게.”라고 말했다.|그리고 떠났다.".replace("“갈게.”라고", "“갈게”라고"),
-        "Dr. Kim이 왔습니다.|좋아요.",
+        "안녕하세요.|저는 학생입니다.|당신은요?", "원주율은 3.14입니다.|기억하세요!",
+        "그는 “갈게.”라고 말했다.|그리고 떠났다.".replace("“갈게.”라고", "“갈게”라고"), "Dr. Kim이 왔습니다.|좋아요.",
         "오전 10시 30분입니다.|늦었어요…|정말?",
     ],
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("language", "case"), [(code, case) for code, cases in GOLDEN.items() for case in cases])
@@ -272,13 +257,8 @@ def test_pieces_without_a_letter_are_not_spoken() -> None:
 def test_pause_marks_become_silence() -> None:
     pieces = list(split("Wait for it. [pause:0.8s] Now! [pause:250ms][pause:3]Later [pause:x] too.", "auto", "en"))
     assert [piece.text or piece.pause_s for piece in pieces] == [
-        "Wait for it.",
-        0.8,
-        "Now!",
-        0.25,
-        3.0,
-        "Later [pause:x] too.",
-    ]
+        "Wait for it.", 0.8, "Now!", 0.25, 3.0, "Later [pause:x] too.",
+    ]  # fmt: skip
     assert all(piece.gap == "none" for piece in pieces)
 
 
@@ -344,15 +324,10 @@ def test_a_long_sentence_is_cut_behind_a_semicolon_or_a_comma() -> None:
 
 
 BIG = {
-    "one line without a stop": "word " * 2_000_000,
-    "one word": "a" * 10_000_000,
-    "a letter per line": "a\n" * 600_000,
-    "Chinese": "字" * 3_300_000,
-    "only stops": "." * 10_000_000,
-    "only blanks": " " * 10_000_000,
-    "open pauses": "[pause:" * 1_400_000,
-    "open brackets": "[" * 2_000_000,
-}
+    "one line without a stop": "word " * 2_000_000, "one word": "a" * 10_000_000, "a letter per line": "a\n" * 600_000,
+    "Chinese": "字" * 3_300_000, "only stops": "." * 10_000_000, "only blanks": " " * 10_000_000,
+    "open pauses": "[pause:" * 1_400_000, "open brackets": "[" * 2_000_000,
+}  # fmt: skip
 
 
 def in_blocks(text: str, size: int = 65_536) -> Iterator[str]:

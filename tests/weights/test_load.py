@@ -44,14 +44,9 @@ NAMES: Names = {
 def weights() -> dict[str, Tensor]:
     made = torch.Generator().manual_seed(3)
     shapes = {
-        "a.weight": (3, 4),
-        "a.bias": (3,),
-        "q": (4, 4),
-        "k": (2, 4),
-        "heads.0": (5, 4),
-        "heads.1": (5, 4),
+        "a.weight": (3, 4), "a.bias": (3,), "q": (4, 4), "k": (2, 4), "heads.0": (5, 4), "heads.1": (5, 4),
         "sum": (8, 2),
-    }
+    }  # fmt: skip
     return {name: torch.randn(shape, generator=made) for name, shape in shapes.items()} | {
         "usage": torch.full((8,), 2.0),
         "counts": torch.tensor([1, 2, 3]),

@@ -64,15 +64,9 @@ def test_only_what_is_needed_arrives(hub: Hub, tmp_path: Path) -> None:
     assert found.folder is not None
     here = {path.relative_to(found.folder).as_posix() for path in found.folder.rglob("*") if path.is_file()}
     assert here == {
-        "config.json",
-        "generation_config.json",
-        "tokenizer_config.json",
-        "vocab.json",
-        "merges.txt",
-        "model.safetensors",
-        "speech_tokenizer/config.json",
-        "speech_tokenizer/model.safetensors",
-    }
+        "config.json", "generation_config.json", "tokenizer_config.json", "vocab.json", "merges.txt",
+        "model.safetensors", "speech_tokenizer/config.json", "speech_tokenizer/model.safetensors",
+    }  # fmt: skip
     assert all((found.folder / path).read_bytes() == hub.files[path] for path in here)
     assert hub.asked_for("modeling.py") == hub.asked_for("pytorch_model") == hub.asked_for("escape") == []
     assert not part(hub, tmp_path).exists()
@@ -185,16 +179,11 @@ def test_wrong_bytes_are_not_believed(hub: Hub, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("status", "code", "words"),
     [
-        (401, "GatedRepo", "is gated"),
-        (403, "GatedRepo", "is gated"),
-        (401, "RepoNotFound", "has no model"),
-        (404, "RepoNotFound", "has no model"),
-        (401, "", "refused to send"),
-        (403, "", "refused to send"),
-        (404, "RevisionNotFound", "no such revision"),
-        (418, "", "refused to send"),
+        (401, "GatedRepo", "is gated"), (403, "GatedRepo", "is gated"), (401, "RepoNotFound", "has no model"),
+        (404, "RepoNotFound", "has no model"), (401, "", "refused to send"), (403, "", "refused to send"),
+        (404, "RevisionNotFound", "no such revision"), (418, "", "refused to send"),
     ],
-)
+)  # fmt: skip
 def test_the_hub_says_no(hub: Hub, status: int, code: str, words: str) -> None:
     hub.fails("GET", REPO, status=status, headers={"X-Error-Code": code}, times=9)
     error = refused(hub)

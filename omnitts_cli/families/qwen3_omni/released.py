@@ -17,17 +17,8 @@ VOICES = {"ethan": "male", "chelsie": "female", "aiden": "male, American"}
 DEFAULT_VOICE = "ethan"
 
 LANGUAGES = (
-    "english",
-    "chinese",
-    "french",
-    "german",
-    "russian",
-    "italian",
-    "spanish",
-    "portuguese",
-    "japanese",
-    "korean",
-)
+    "english", "chinese", "french", "german", "russian", "italian", "spanish", "portuguese", "japanese", "korean",
+)  # fmt: skip
 """What it was trained to speak. It has no word for a language: it goes by the text."""
 
 PREDICTOR_SAMPLING: dict[str, Any] = {

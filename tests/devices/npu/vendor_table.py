@@ -17,47 +17,27 @@ from pathlib import Path
 from typing import Any
 
 OPERATORS = (
-    "npu_rms_norm",
-    "npu_add_rms_norm",
-    "npu_swiglu",
-    "npu_rotary_mul",
-    "npu_fused_infer_attention_score",
-    "npu_scatter_nd_update_",
-    "npu_top_k_top_p",
-)
+    "npu_rms_norm", "npu_add_rms_norm", "npu_swiglu", "npu_rotary_mul", "npu_fused_infer_attention_score",
+    "npu_scatter_nd_update_", "npu_top_k_top_p",
+)  # fmt: skip
 
 LIBRARY = "torch_npu/lib/libtorch_npu.so"
 
 INTERFACE = {
     "torch_npu/npu/graphs.py": (
-        "graph.__init__",
-        "NPUGraph.replay",
-        "NPUGraph.update",
-        "graph_pool_handle",
-        "is_current_stream_capturing",
+        "graph.__init__", "NPUGraph.replay", "NPUGraph.update", "graph_pool_handle", "is_current_stream_capturing",
     ),
     "torch_npu/npu/streams.py": (
-        "Stream.__new__",
-        "Stream.wait_event",
-        "Stream.synchronize",
-        "Event.__new__",
-        "Event.record",
-        "Event.query",
+        "Stream.__new__", "Stream.wait_event", "Stream.synchronize", "Event.__new__", "Event.record", "Event.query",
         "Event.synchronize",
     ),
     "torch_npu/npu/__init__.py": ("mem_get_info", "get_device_name", "device_count"),
     "torch_npu/npu/memory.py": ("max_memory_allocated",),
     "torch_npu/npu/utils.py": (
-        "synchronize",
-        "set_device",
-        "stream",
-        "current_stream",
-        "get_cann_version",
-        "is_bf16_supported",
-        "set_sync_debug_mode",
-        "get_sync_debug_mode",
+        "synchronize", "set_device", "stream", "current_stream", "get_cann_version", "is_bf16_supported",
+        "set_sync_debug_mode", "get_sync_debug_mode",
     ),
-}
+}  # fmt: skip
 
 
 def functions(tree: ast.Module) -> dict[str, ast.FunctionDef]:

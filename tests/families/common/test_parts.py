@@ -12,15 +12,9 @@ from omnitts_cli.families.common.fields import Fields, stack_shape
 from omnitts_cli.models.shapes import ExpertShape
 
 STACK = {
-    "hidden_size": 64,
-    "intermediate_size": 96,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 16,
-    "rms_norm_eps": 1e-6,
-    "rope_theta": 1e6,
-}
+    "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 16, "rms_norm_eps": 1e-6, "rope_theta": 1e6,
+}  # fmt: skip
 
 
 def fields(**more: Any) -> Fields:

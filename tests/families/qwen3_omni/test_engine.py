@@ -32,15 +32,11 @@ def requests(count: int, **same: Any) -> list[Request]:
     """All different, the same each time."""
     made = [
         Request(
-            TEXTS[i % len(TEXTS)],
-            Named(("ethan", "chelsie", "aiden")[i % 3]),
-            sampling=TASTES[i % len(TASTES)],
-            seed=100 + i,
-            max_frames=3 + i // 2,
-            id=f"q{i}",
+            TEXTS[i % len(TEXTS)], Named(("ethan", "chelsie", "aiden")[i % 3]), sampling=TASTES[i % len(TASTES)],
+            seed=100 + i, max_frames=3 + i // 2, id=f"q{i}",
         )
         for i in range(count)
-    ]
+    ]  # fmt: skip
     return [replace(request, **same) for request in made]
 
 

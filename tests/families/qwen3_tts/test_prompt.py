@@ -49,13 +49,10 @@ def test_golden_prompts(name: str) -> None:
 
 def requests_of_every_kind() -> list[tuple[str, Voice, str | None]]:
     return [
-        ("custom_voice", Named("ryan"), "whisper it"),
-        ("custom_voice", Named(), None),
-        ("voice_design", Designed("a deep voice"), None),
-        ("base", a_clone(), None),
-        ("base", a_clone(3, seed=1), None),
+        ("custom_voice", Named("ryan"), "whisper it"), ("custom_voice", Named(), None),
+        ("voice_design", Designed("a deep voice"), None), ("base", a_clone(), None), ("base", a_clone(3, seed=1), None),
         ("base", a_clone(60, seed=2), None),
-    ]
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("mode", ["whole", "streamed"])
@@ -174,15 +171,11 @@ def test_names_are_matched_without_regard_to_case() -> None:
 @pytest.mark.parametrize(
     ("speaker", "language", "spoken"),
     [
-        ("eric", None, "sichuan_dialect"),
-        ("eric", "chinese", "sichuan_dialect"),
-        ("eric", "english", "english"),
-        ("dylan", None, "beijing_dialect"),
-        ("dylan", "chinese", "beijing_dialect"),
-        ("vivian", None, None),
+        ("eric", None, "sichuan_dialect"), ("eric", "chinese", "sichuan_dialect"), ("eric", "english", "english"),
+        ("dylan", None, "beijing_dialect"), ("dylan", "chinese", "beijing_dialect"), ("vivian", None, None),
         ("vivian", "chinese", "chinese"),
     ],
-)
+)  # fmt: skip
 def test_dialects_come_with_their_speakers(speaker: str, language: str | None, spoken: str | None) -> None:
     prompter = tiny_model("custom_voice").prompter
     rows = prompter.prompt(Request("hi", Named(speaker), language)).rows

@@ -27,16 +27,11 @@ def test_alone_and_among_others() -> None:
     lengths = random.Random(1)
     requests = [
         Request(
-            TEXTS[index % 3],
-            voice,
-            seed=index,
-            id=str(index),
-            max_frames=lengths.randint(5, 40),
-            ignore_end=True,
+            TEXTS[index % 3], voice, seed=index, id=str(index), max_frames=lengths.randint(5, 40), ignore_end=True,
             text_mode=("streamed", "whole")[index % 2],
         )
         for index in range(40)
-    ]
+    ]  # fmt: skip
 
     alone = spoken_among(engine, requests, 1, 0)
     assert len({codes for codes, _ in alone.values()}) == len(requests)

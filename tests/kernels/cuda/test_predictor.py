@@ -24,13 +24,9 @@ from omnitts_cli.kernels.cuda.predictor import fuse_predictor
 pytestmark = NEEDS_HOPPER
 ROWS = (1, 2, 5, 8, 9, 16)
 SETTINGS = (
-    {},
-    {"temperature": 0.0},
-    {"top_k": 0},
-    {"top_k": 1},
-    {"top_k": 0, "top_p": 0.8},
+    {}, {"temperature": 0.0}, {"top_k": 0}, {"top_k": 1}, {"top_k": 0, "top_p": 0.8},
     {"top_k": 300, "top_p": 0.3, "temperature": 1.7},
-)
+)  # fmt: skip
 
 
 parts = functools.cache(predictor_parts)

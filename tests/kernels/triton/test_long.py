@@ -70,13 +70,9 @@ def test_experts_of_the_released_sizes(rows: int, where: torch.device, dtype: to
 
     hidden, inner, count = 2048, 768, 16
     block = ExpertBlock(
-        random(count, hidden, scale=0.02),
-        random(count, 2 * inner, hidden, scale=0.02),
-        random(count, hidden, inner, scale=0.03),
-        count,
-        8,
-        True,
-    )
+        random(count, hidden, scale=0.02), random(count, 2 * inner, hidden, scale=0.02),
+        random(count, hidden, inner, scale=0.03), count, 8, True,
+    )  # fmt: skip
     x, norm = random(rows, hidden), random(hidden).abs() + 0.5
     wide = ExpertBlock(*(w.double() for w in (block.router, block.gate_up, block.down)), count, 8, True)
     truth = plain.experts(x.double(), norm.double(), EPS, wide)

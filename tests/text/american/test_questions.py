@@ -7,26 +7,14 @@ import pytest
 from omnitts_cli.text.american.phonemes import ArrivingPhonemes, phonemes
 
 RISING = [
-    "Are you coming home tonight?",
-    "You saw the blue car?",
-    "Do you know what time it is?",
-    "When it rains, do you walk?",
-    "You met my brother, who lives in Leeds?",
-    "He left when it was late?",
-    "Yes?",
+    "Are you coming home tonight?", "You saw the blue car?", "Do you know what time it is?",
+    "When it rains, do you walk?", "You met my brother, who lives in Leeds?", "He left when it was late?", "Yes?",
     "It is cold, isn't it?",
-]
+]  # fmt: skip
 FALLING = [
-    "What time is it?",
-    "Who's there?",
-    "And in which year was that?",
-    "So, how far is it?",
-    "Why not?",
-    "If it rains, what shall we do?",
-    "Oh, where have you been all day?",
-    "Tell me, what's that?",
-    "When did he come?",
-]
+    "What time is it?", "Who's there?", "And in which year was that?", "So, how far is it?", "Why not?",
+    "If it rains, what shall we do?", "Oh, where have you been all day?", "Tell me, what's that?", "When did he come?",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", RISING)

@@ -23,12 +23,8 @@ def test_marks_leave_and_words_stay() -> None:
 
 def test_lists_quotes_and_pictures() -> None:
     assert texts("- one\n- two\n  - three\n\n> quoted\n\n![a cat](cat.png)") == [
-        "one",
-        "two",
-        "three",
-        "quoted",
-        "a cat",
-    ]
+        "one", "two", "three", "quoted", "a cat",
+    ]  # fmt: skip
 
 
 def test_code_is_skipped_and_tables_are_read_by_row() -> None:
@@ -73,14 +69,11 @@ def test_footnotes_and_check_boxes() -> None:
 @pytest.mark.parametrize(
     ("text", "spoken"),
     [
-        ("Term<br>break", "Term\nbreak"),
-        ("Term<br/>break", "Term\nbreak"),
-        ("A ==marked== word.", "A marked word."),
-        ("If a ==b then c==d.", "If a ==b then c==d."),
-        ("`==x==` stays.", "==x== stays."),
+        ("Term<br>break", "Term\nbreak"), ("Term<br/>break", "Term\nbreak"), ("A ==marked== word.", "A marked word."),
+        ("If a ==b then c==d.", "If a ==b then c==d."), ("`==x==` stays.", "==x== stays."),
         ("Not ~~this~~ that.", "Not  that."),
     ],
-)
+)  # fmt: skip
 def test_breaks_marks_and_struck_words(text: str, spoken: str) -> None:
     assert texts(text) == [spoken]
 

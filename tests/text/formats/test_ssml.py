@@ -25,16 +25,11 @@ def test_words_sentences_and_breaks() -> None:
 @pytest.mark.parametrize(
     ("kind", "words", "said"),
     [
-        ("characters", "NaCl", "N A C L"),
-        ("spell-out", "a1-b", "A 1 dash B"),
-        ("digits", "2024", "2 0 2 4"),
-        ("telephone", "555-01", "5 5 5, 0 1"),
-        ("ordinal", "3", "3rd"),
-        ("ordinal", "112", "112th"),
-        ("cardinal", "1999", "1,999"),
-        ("expletive", "darn", "beep"),
+        ("characters", "NaCl", "N A C L"), ("spell-out", "a1-b", "A 1 dash B"), ("digits", "2024", "2 0 2 4"),
+        ("telephone", "555-01", "5 5 5, 0 1"), ("ordinal", "3", "3rd"), ("ordinal", "112", "112th"),
+        ("cardinal", "1999", "1,999"), ("expletive", "darn", "beep"),
     ],
-)
+)  # fmt: skip
 def test_words_are_said_as_asked(kind: str, words: str, said: str) -> None:
     notices: list[str] = []
     assert blocks(f'<speak>So <say-as interpret-as="{kind}">{words}</say-as>.</speak>', notices) == [f"So {said}."]
