@@ -77,7 +77,8 @@ def test_a_step_is_warmed_up_in_its_stream_and_recorded_between_two_waits() -> N
 def test_an_event_is_of_its_own_stream_and_others_wait_for_it() -> None:
     stream, other = OneStream(torch.device("cpu"), urgent=False), OneStream(torch.device("cpu"), urgent=True)
     stream.wait_event(other.record_event())
-    assert told == ["record -1", "wait 0"]
+    stream.follow(other)
+    assert told == ["record -1", "wait 0"] * 2
     with pytest.raises(AssertionError):
         stream.wait_event("an event of something else")
 
