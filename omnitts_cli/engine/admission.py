@@ -129,6 +129,7 @@ class Admission:
         self._prompt_stream = context.device.stream()  # prompts are made while frames run
         self._prompter = context.model.prompter.fresh()
         self._prefixes: OrderedDict[tuple[object, ...], Prefix] = OrderedDict()
+        self._unkept: list[tuple[tuple[object, ...], int, int]] = []  # keys, rows and slots of those to be kept
         self._waiting = FairQueue()
         self.records: list[Record] = []  # those with a slot, in the order in which they got it
         self.since: dict[str, float] = {}  # their names -> since when
@@ -166,6 +167,7 @@ class Admission:
         """A frame of so many requests was launched."""
         self._frames += 1
         self._waiting.pay(rows)
+        self._keep_prefixes()
 
     def leave(self, record: Record) -> bool:
         """Takes a request out of the queue, or its slot from it; returns whether it had one."""
@@ -174,6 +176,7 @@ class Admission:
             return False
         self.records.remove(record)
         self._left.append(self._frames)
+        self._unkept = [one for one in self._unkept if one[-1] != record.slot]
         del self.since[record.id]
         self.free.append(record.slot)
         return True
@@ -319,8 +322,12 @@ class Admission:
                 ready.append(record)
         if runs:
             self._prefill.launch(runs)
-        for record in ready:
-            self._keep_prefix(record)
+        self._unkept += [
+            (record.draft.shared_key, min(record.draft.shared, rows_to_prefill(record)), record.slot)
+            for record in ready
+        ]
+        if self._context.captures:  # the prompts of the next group may share them
+            self._keep_prefixes()
         return ready
 
     def begin(self, records: Sequence[Record]) -> None:
@@ -373,13 +380,16 @@ class Admission:
             slots = self._context.indices(*[record.slot for record in alike])
             self._context.cache.copy_prefix(self._prefixes[key], rows, slots)
 
-    def _keep_prefix(self, record: Record) -> None:
-        key, rows = record.draft.shared_key, min(record.draft.shared, rows_to_prefill(record))
-        if rows == 0 or key in self._prefixes:
-            return
-        self._prefixes[key] = self._context.cache.prefix(rows, record.slot)
-        if len(self._prefixes) > self._context.plan.prefixes:
-            self._prefixes.popitem(last=False)
+    def _keep_prefixes(self) -> None:
+        """Copies prefixes; without graphs, after a frame was launched. On a CPU the rows of a prompt wait for it, and
+        would be computed apart if they were read before.
+        """
+        for key, rows, slot in self._unkept:
+            if rows > 0 and key not in self._prefixes:
+                self._prefixes[key] = self._context.cache.prefix(rows, slot)
+                if len(self._prefixes) > self._context.plan.prefixes:
+                    self._prefixes.popitem(last=False)
+        self._unkept.clear()
 
     def _write_columns(self, records: Sequence[Record], texts: Sequence[Any], places: Sequence[int]) -> None:
         """For all of them together, because each write is a kernel."""

@@ -14,6 +14,7 @@ from engine_kit import Result, engine_of, requests_of, same, solo, speak
 
 from omnitts_cli.audio.chunk import Clip
 from omnitts_cli.devices.cpu import CPUDevice
+from omnitts_cli.engine.slots import State
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.request import Failed
 from omnitts_cli.voices import Cloned, Named
@@ -163,6 +164,18 @@ def test_a_prefix_from_the_store_is_as_good_as_new() -> None:
         for request in requests_of(4):
             same(solo(request), over[request.id])
             same(solo(request), over[f"again{request.id}"])
+
+
+def test_a_prefix_is_not_kept_from_the_slot_of_another() -> None:
+    """The first request leaves before its first frame."""
+    engine, (gone, other) = engine_of(1), requests_of(2)
+    engine.submit(replace(gone, id="gone"))
+    engine.pause("gone")
+    while engine.snapshot().by_state(State.WAITING):
+        engine.step()
+    engine.cancel("gone")
+    for request in (other, gone):
+        same(solo(request), engine.clip(request))
 
 
 def test_a_prefix_is_copied_instead_of_computed() -> None:

@@ -137,6 +137,17 @@ def test_a_frame_writes_the_prompts_that_wait() -> None:
     assert np.array_equal(np.concatenate(codes), alone[0])
 
 
+def test_a_prompt_of_a_new_voice_goes_with_its_first_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its prefix is kept afterwards."""
+    lean, _ = engines(checkpoint("custom_voice_small"), "fp32")
+    apart = list[object]()
+    monkeypatch.setattr(networks.NativeStack, "__call__", lambda *given: apart.append(given))
+    request = Request("hello", Named("ryan"), seed=1, max_frames=6)
+    new, known = lean.clip(request), lean.clip(request)
+    assert apart == [] and lean.snapshot().prefixes == 1
+    assert np.array_equal(new.codes, known.codes)
+
+
 def test_keys_and_values_of_prompts_that_wait() -> None:
     """A reader finds keys and values written, and they are the same whether written alone or with others."""
     lean, _ = engines(checkpoint("custom_voice_small"), "fp32")
