@@ -29,7 +29,7 @@ from omnitts_cli.text.decode import TextDecoder, decode
 from omnitts_cli.text.formats.block import LARGEST_DOCUMENT
 from omnitts_cli.text.given import as_words
 from omnitts_cli.text.inputs import TextOptions, TextStream, input_format, pieces_of_document
-from omnitts_cli.text.language import detect
+from omnitts_cli.text.language import LANGUAGES, detect
 from omnitts_cli.text.lexicon import load_lexicon
 from omnitts_cli.text.model_input import TextInput
 from omnitts_cli.text.piece import Piece
@@ -283,7 +283,8 @@ def rehearse(script: Script, model: str, variant: str, text: TextIn, language: s
             rows.append([str(number), f"{expected:.1f} s", words or "(pause)"])
             shown = {"text": part.as_written, "spoken": words}
             if known.text_input:
-                shown["tokenizer_input"] = TextInput(known.text_input).read(spoken)
+                name = LANGUAGES.get(language or "")
+                shown["tokenizer_input"] = TextInput(known.text_input).read(spoken, name)
             console.record(status="ok", piece=number, expected_s=round(expected, 2), **shown)
     console.table(rows)
     console.note(f"{number} piece{'s' * (number != 1)}, {estimate(seconds)}{known.weight}")
@@ -297,6 +298,7 @@ class Known:
     longest_piece: int | None = None
     plain_letters: bool = False
     text_input: str | None = None
+    languages: tuple[str, ...] = ()
 
 
 def known_of(name: str, variant: str) -> Known:
@@ -309,6 +311,6 @@ def known_of(name: str, variant: str) -> Known:
             return Known("")
         ours = ours_in(Fields.read(folder / "config.json"))
         weight = f"; model {name}: {readable_size(sum(file.stat().st_size for file in folder.rglob('*.safetensors')))}"
-        return Known(weight, ours.longest_piece, ours.plain_letters, ours.text_input)
+        return Known(weight, ours.longest_piece, ours.plain_letters, ours.text_input, ours.languages or ())
     except OmniError as error:
         return Known(f"; {error.message}")

@@ -239,12 +239,14 @@ def language_of(
     foreign = Foreign(model, tell)
     if code in ("auto", "detect"):
         seen = looks_like(script, tell, patient=code == "detect")
+        # letters become sounds by the rules of one language, which must be known
+        one_of_several = model.plain_letters and len(model.languages) > 1
         if seen is None:
-            return None, None, foreign
+            return (next(iter(model.languages)) if one_of_several else None), None, foreign
         if code == "auto" and foreign.told(seen):
             return None, None, foreign
         refuse_foreign(LANGUAGES[seen], model, detected=True)
-        return (LANGUAGES[seen] if code == "detect" else None), seen, foreign
+        return (LANGUAGES[seen] if one_of_several or code == "detect" else None), seen, foreign
     refuse_foreign(LANGUAGES[code], model)
     return LANGUAGES[code], code, foreign
 

@@ -1,4 +1,7 @@
-"""What a model's tokenizer reads in place of letters: `text_input` of its config.json."""
+"""What a model's tokenizer reads in place of letters: `text_input` of its config.json.
+
+`phonemes-en-us` reads English only; `phonemes-2` each text in its own language.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,10 @@ from typing import Protocol
 
 from omnitts_cli.errors import TextError
 from omnitts_cli.text.given import as_words
+from omnitts_cli.text.language import LANGUAGES, detect
+from omnitts_cli.text.spoken.european import MODULES
 
-TEXT_INPUTS = ("phonemes-en-us",)
+TEXT_INPUTS = ("phonemes-en-us", "phonemes-2")
 
 
 class ArrivingText(Protocol):
@@ -23,21 +28,38 @@ class ArrivingText(Protocol):
 
 
 class TextInput:
-    """Letters -> what the tokenizer reads. The dictionary is loaded with the first text."""
+    """Letters -> what the tokenizer reads. The dictionary of a language is loaded with its first text. `language`: its
+    name, or None where the text must tell it.
+    """
 
     def __init__(self, name: str) -> None:
         assert name in TEXT_INPUTS, f"unknown text input {name}"
         self.name = name
 
-    def read(self, text: str) -> str:
+    def read(self, text: str, language: str | None = None) -> str:
+        if (code := self._code(text, language)) != "en":
+            from omnitts_cli.text.european import phonemes as european
+
+            return european.phonemes(text, code)
         from omnitts_cli.text.american.phonemes import phonemes
 
         return phonemes(text)
 
-    def arriving(self) -> ArrivingText:
+    def arriving(self, text: str = "", language: str | None = None) -> ArrivingText:
+        """`text`: its beginning, which tells the language."""
+        if (code := self._code(text, language)) != "en":
+            from omnitts_cli.text.european import phonemes as european
+
+            return european.ArrivingClauses(code)
         from omnitts_cli.text.american.phonemes import ArrivingPhonemes
 
         return ArrivingPhonemes()
+
+    def _code(self, text: str, language: str | None) -> str:
+        if self.name == TEXT_INPUTS[0]:
+            return "en"
+        code = next((code for code, name in LANGUAGES.items() if name == language), None) or detect(text).language
+        return code if code in MODULES else "en"
 
 
 def text_input_of(name: str | None) -> TextInput | None:
@@ -45,11 +67,11 @@ def text_input_of(name: str | None) -> TextInput | None:
     return TextInput(name) if name else None
 
 
-def text_to_speak(text: str, text_input: TextInput | None = None) -> str:
+def text_to_speak(text: str, text_input: TextInput | None = None, language: str | None = None) -> str:
     """The text as the tokenizer reads it, without white space around it, which the template would mix with its own;
     TextError if none is left.
     """
-    text = (as_words(text) if text_input is None else text_input.read(text)).strip()
+    text = (as_words(text) if text_input is None else text_input.read(text, language)).strip()
     if not text:
         raise TextError("no text to speak", hint="give at least one word")
     return text

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 from typing import Any, Protocol
@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from omnitts_cli.errors import Notice, UsageError
 from omnitts_cli.text.boundary import STOPS
 from omnitts_cli.text.clean import has_speech
-from omnitts_cli.text.language import CERTAIN, detect
+from omnitts_cli.text.language import CERTAIN, LANGUAGES, detect
 from omnitts_cli.text.phrases import cuts, spoken_width
 from omnitts_cli.text.piece import Break, Piece
 from omnitts_cli.text.split import SHORT_COLUMNS, Splitter
@@ -176,13 +176,18 @@ class Reads(Protocol):
 
     @property
     def plain_letters(self) -> bool:
-        """Whether it reads English letters only."""
+        """Whether it reads plain letters only: those of English, and of its other languages."""
+        ...
+
+    @property
+    def languages(self) -> Collection[str]:
+        """The names of the languages that it speaks."""
         ...
 
 
 def read_transcript(words: str, model: Reads) -> str:
     """The transcript of a clip, normalised as the text is: the model gets both in one prompt."""
-    read = reader(None, None, model)
+    read = reader(None, detect(words).language, model)
     return read(words) if read else words
 
 
@@ -202,7 +207,10 @@ def reader(
     With `parts`, texts may be parts of sentences. `unreadable`: what becomes of words in letters that it cannot read.
     """
     if model.plain_letters:
-        return in_plain_letters(wanted is False, Unreadable(unreadable, tell), parts)
+        readable = Unreadable(unreadable, tell)
+        if language in MODULES and LANGUAGES[language] in model.languages:
+            return in_letters_of(language, wanted is False, readable, parts)
+        return in_plain_letters(wanted is False, readable, parts)
     if not wanted:
         return None
     if language is None:
@@ -235,6 +243,17 @@ def in_plain_letters(only: bool, readable: Unreadable, parts: bool) -> Read:
 
     read = plain_part if parts else plain_letters
     return lambda text: read(readable(text))
+
+
+def in_letters_of(language: str, only: bool, readable: Unreadable, parts: bool) -> Read:
+    """The same for a language with accents."""
+    read = normaliser(language)
+
+    def words(text: str) -> str:
+        text = readable(text) if only else read(readable(text))
+        return text if parts or not has_speech(text) or text.rstrip()[-1:] in STOPS else f"{text.rstrip(' ,;:-')}."
+
+    return words
 
 
 def normaliser(language: str) -> Read:

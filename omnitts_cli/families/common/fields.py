@@ -12,8 +12,8 @@ key may be left out:
         "longest_piece": 110,                       letters of a text that it says well in one go
         "plain_letters": true,                      whether it reads English letters and ,.!?'- only, so that numbers
                                                     and signs must be written as words
-        "text_input": "phonemes-en-us"              what its tokenizer reads instead of letters; then numbers and
-                                                    signs become words too
+        "text_input": "phonemes-en-us"              what its tokenizer reads instead of letters (or "phonemes-2", of
+                                                    each language); then numbers and signs become words too
     }
 """
 

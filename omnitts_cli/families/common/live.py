@@ -18,9 +18,10 @@ class Arriving:
     quarter.
     """
 
-    def __init__(self, tokenizer: TextTokenizer) -> None:
+    def __init__(self, tokenizer: TextTokenizer, first: str = "", language: str | None = None) -> None:
+        """`first`, the beginning of the text, tells its language where `language` does not."""
         self._tokenizer = tokenizer
-        self._input = tokenizer.input.arriving() if tokenizer.input else None
+        self._input = tokenizer.input.arriving(first, language) if tokenizer.input else None
         self._held: list[str] = []
         self._length = 0
         self._begun = False

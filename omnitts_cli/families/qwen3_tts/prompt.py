@@ -178,7 +178,7 @@ class Qwen3Prompter(Drafter):
 
     def draft(self, request: Request) -> Draft:
         start = opening(request, self._config, self._tokenizer)
-        body = self._tokenizer.encode(text_to_speak(request.text, self._tokenizer.input))
+        body = self._tokenizer.encode(text_to_speak(request.text, self._tokenizer.input, request.language))
         mode = request.text_mode or ("streamed" if start.cloned else "whole")
         return self._draft(start, [*body, self._config.text.end], mode, spoken=len(body))
 
@@ -188,7 +188,7 @@ class Qwen3Prompter(Drafter):
         A voice with a reference needs a word for about every row of it, as the first rows are the sum of both.
         """
         start = opening(request, self._config, self._tokenizer)
-        arriving = Arriving(self._tokenizer)
+        arriving = Arriving(self._tokenizer, first, request.language)
         known = arriving.write(first)
         needed = 1 if start.codes is None else max(1, len(start.codes) + 1 - len(start.transcript))
         if len(known) < needed:
