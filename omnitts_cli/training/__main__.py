@@ -13,11 +13,12 @@ from pathlib import Path
 from omnitts_cli.bench import evaluate
 from omnitts_cli.devices.choose import choose
 from omnitts_cli.devices.device import Device
-from omnitts_cli.errors import OmniError
-from omnitts_cli.training import compare, recipe, recordings, texts
+from omnitts_cli.errors import OmniError, UsageError
+from omnitts_cli.training import compare, languages, more_tokens, recipe, recordings, texts
 from omnitts_cli.training.codec_stage import CodecStage, train_codec
 from omnitts_cli.training.export import export, export_codec
 from omnitts_cli.training.judge import PARTS, judge, judge_texts
+from omnitts_cli.training.judge_languages import judged_sentences
 from omnitts_cli.training.listeners import Installed
 from omnitts_cli.training.picture import draw
 from omnitts_cli.training.polish_stage import PolishStage
@@ -52,11 +53,30 @@ class Rebuild:
         """Makes the teacher's folder, unless it exists."""
         teacher_files(downloads or self.work, self._kokoro)
 
-    def texts(self, recorded: Path | None = None) -> None:
+    def texts(self, recorded: Path | None = None, sentences: Path | None = None) -> None:
         """Writes the texts for the teacher and those of the recordings, and the tokenizer: that of a finished model in
-        the work folder, or a new one."""
-        if (self.work / TEXTS).exists():
+        the work folder, or a new one. `sentences`: of the other languages."""
+        if not (self.work / TEXTS).exists():
+            self._english_texts(recorded)
+        if self.recipe.languages:
+            self._texts_abroad(sentences)
+
+    def _texts_abroad(self, folder: Path | None) -> None:
+        """Adds the languages that are missing, and their tokens."""
+        lines, made_up, seed = self._read(), self.recipe.texts.made_up_abroad, self.recipe.seed
+        there = {line.language for line in lines}
+        wanted = [one.code for one in self.recipe.languages if one.code not in there]
+        if not wanted:
             return
+        if folder is None:
+            raise UsageError("texts of other languages need sentences", hint="--sentences FOLDER")
+        for code in wanted:
+            lines += languages.collect(folder, code, made_up, seed, judged_sentences(code))
+        texts.write(self.work / TEXTS, lines)
+        known, new = ([line.read for line in lines if (line.language == "en") == english] for english in (True, False))
+        more_tokens.with_more(self._tokens(), known, new, self.recipe.texts.more_merges).write(self.work)
+
+    def _english_texts(self, recorded: Path | None) -> None:
         found = texts.collect(self.recipe.seed, self.recipe.texts.made_up, evaluate.unseen())
         if recorded:
             found += sorted({part.words for part in recordings.parts(recorded) if part.words})
@@ -93,9 +113,8 @@ class Rebuild:
 
     def speech(self, minutes: float | None = None) -> None:
         minutes = self.recipe.speech_training.minutes if minutes is None else minutes
-        read = [line.read for line in self._read()]
         shards = self._shards()
-        train_speech(self.recipe, self.device, shards, read, self._tokens(), self.work, minutes, self.team)
+        train_speech(self.recipe, self.device, shards, self._read(), self._tokens(), self.work, minutes, self.team)
 
     def export(self, decoder: Path | None = None) -> None:
         """Writes the model folder, or only its codec if the language side has not been trained yet."""
@@ -118,7 +137,8 @@ class Rebuild:
     ) -> None:
         """Measures everything that is required of the model; writes judged.json."""
         model = model or self.work / MODEL
-        asked = asked or [part for part in PARTS if part != "people" or people]
+        there = {"people": people, "languages": self.recipe.languages}
+        asked = asked or [part for part in PARTS if there.get(part, True)]
         done = judge(model, self.recipe, asked, seeds, self._kokoro, whisper, people, self.work)
         Journal(self.work / "curves.jsonl", "judge").write(**json.loads(done.read_text()))
 
@@ -153,6 +173,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--work", type=Path, required=True, help="folder of checkpoints, texts and the result")
     parser.add_argument("--recipe", type=Path, help="recipe to use instead of the package's")
     parser.add_argument("--wider", action="store_true", help="more different speakers (the recipe's table `wider`)")
+    parser.add_argument("--languages", action="store_true", help="more languages (the recipe's tables `languages`)")
     parser.add_argument("--miniature", action="store_true", help="a trial run of a few minutes")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--minutes", type=float, help="minutes of training in this call [the recipe's]")
@@ -179,6 +200,9 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument(
         "--recordings", type=Path, metavar="FOLDER", help="recordings of people (`recordings.py`), for texts and record"
     )
+    parser.add_argument(
+        "--sentences", type=Path, metavar="FOLDER", help="sentences of other languages (`languages.py`), for texts"
+    )
     parser.add_argument("--whisper", type=Path, help="folder of Whisper base, for judge and compare")
     parser.add_argument("--sounds", nargs="+", default=[], metavar="NAME=FOLDER", help="systems to compare")
     parser.add_argument("--voice", help="voice for compare, and for judge with --texts [the recipe's first]")
@@ -190,7 +214,7 @@ def arguments() -> argparse.ArgumentParser:
 def main() -> None:
     parser = arguments()
     given = parser.parse_args()
-    made, team = recipe.read(given.recipe, given.miniature, given.wider), Team()
+    made, team = recipe.read(given.recipe, given.miniature, given.wider, given.languages), Team()
     if team.size > 1 and given.stage not in LEARNING:
         parser.error(f"only the stages that train can use several accelerators: {', '.join(LEARNING)}")
     if given.stage == "record" and not given.recordings:
@@ -213,7 +237,7 @@ def run(stage: str, rebuild: Rebuild, given: argparse.Namespace) -> None:
     elif stage == "teacher":
         rebuild.teacher(given.downloads)
     elif stage == "texts":
-        rebuild.texts(given.recordings)
+        rebuild.texts(given.recordings, given.sentences)
     elif stage == "record":
         rebuild.record(given.recordings)
     elif stage == "speak":

@@ -28,6 +28,7 @@ class Said:
 
     words: Tensor  # [B, W] ids
     length: Tensor  # [B, 1] of the words
+    language: Tensor  # [B, 1], its place in `ids.LANGUAGES`
     codes: Tensor  # [B, F, G]
     drawn: Tensor  # [B, F, G], codes that the model sampled for the same frames
     frames: Tensor  # [B, 1]
@@ -123,16 +124,18 @@ def _places(table: UtteranceTable, size: int) -> Tensor:
 
 
 def _said(table: UtteranceTable, places: Tensor) -> Said:
-    length, frames = (table.facts[places, n][:, None] for n in range(2))
+    length, frames, language = (table.facts[places, n][:, None] for n in (0, 1, 3))
     codes, drawn = table.codes[places].long(), table.drawn[places].long()
-    return Said(table.text[places].long(), length, codes, drawn, frames, table.phones[places].long())
+    return Said(table.text[places].long(), length, language, codes, drawn, frames, table.phones[places].long())
 
 
 def _before(table: UnnamedTable, places: Tensor) -> Said:
-    """Another utterance of each speaker. Its phones are zeros, as nothing is learned from them."""
+    """Another utterance of each speaker. Its language and its phones are zeros: a prompt names the language of the
+    words to speak, and nothing is learned from the phones."""
     length, frames = (table.before_facts[places, n][:, None] for n in range(2))
     words, codes = table.before_text[places].long(), table.before_codes[places].long()
-    return Said(words, length, codes, codes, frames, torch.zeros_like(codes[..., :PHONES_PER_FRAME]))
+    unused = torch.zeros_like(length), torch.zeros_like(codes[..., :PHONES_PER_FRAME])
+    return Said(words, length, unused[0], codes, codes, frames, unused[1])
 
 
 def _examples(own: Said, places: Tensor, speaker: Tensor, recipe: Recipe, streamed: float) -> Examples:
@@ -255,7 +258,7 @@ def _control_ids(given: Examples, row: Tensor, head: Tensor, start: Tensor, code
     ids = torch.full_like(row - head, codec.pad)
     ids = torch.where(tag == 0, torch.where(given.tagged, codec.think, codec.no_think), ids)
     ids = torch.where(tag == 1, codec.think_begin, ids)
-    ids = torch.where(given.tagged & (tag == 2), codec.english, ids)
+    ids = torch.where(given.tagged & (tag == 2), codec.english + given.own.language, ids)
     ids = torch.where(tag == last, codec.think_end, ids)
     ids = torch.where((tag == last + 1) & (given.speaker >= 0), given.speaker + codec.first_speaker, ids)
     return torch.where(row == start - 1, codec.begin, ids)

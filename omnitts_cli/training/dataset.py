@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar
 
@@ -17,9 +19,11 @@ from omnitts_cli.models.codec_encoder import CodecEncoder
 from omnitts_cli.models.shapes import MelShape
 from omnitts_cli.models.speaker import log_mel
 from omnitts_cli.training.bending import bent, curve, half_periods, walk
+from omnitts_cli.training.ids import LANGUAGES
 from omnitts_cli.training.pool import UNNAMED, WORDLESS, TeacherUtterance
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.teacher import FACTS, PHONES_PER_FRAME, SAMPLE_RATE, SAMPLES_PER_FRAME
+from omnitts_cli.training.texts import TrainingLine
 from omnitts_cli.training.tokens import TokenLists
 from omnitts_cli.training.unnamed_speakers import describe
 
@@ -33,6 +37,19 @@ TOGETHER, STEP = 32, 8
 Table = TypeVar("Table", bound="UtteranceTable")
 
 
+@dataclass(frozen=True)
+class TextTokens:
+    """A text as the model reads it, and the place of its language in `ids.LANGUAGES`."""
+
+    ids: list[int]
+    language: int = 0
+
+
+def text_ids(lines: Sequence[TrainingLine], tokens: TokenLists) -> list[TextTokens]:
+    encoded = tokens.encoder().encode_batch([line.read for line in lines])
+    return [TextTokens(one.ids, LANGUAGES.index(line.language)) for one, line in zip(encoded, lines, strict=True)]
+
+
 class UtteranceTable:
     """Utterances of at most `rows` rows; the oldest are overwritten."""
 
@@ -44,20 +61,22 @@ class UtteranceTable:
         # the codes that the model sampled for a frame when it last trained on it; writes to the last row are discarded
         self.drawn = torch.zeros(capacity + 1, self.frames, groups, dtype=torch.int16, device=device)
         self.phones = torch.zeros(capacity, self.frames, PHONES_PER_FRAME, dtype=torch.uint8, device=device)
-        # text length, frames, voice
-        self.facts = torch.zeros(capacity, 3, dtype=torch.int64, device=device)
+        # text length, frames, voice, language
+        self.facts = torch.zeros(capacity, 4, dtype=torch.int64, device=device)
         self.filled = torch.zeros((), dtype=torch.int64, device=device)
         self.added = 0
 
-    def add(self, texts: list[list[int]], codes: Tensor, utterances: list[TeacherUtterance]) -> Tensor:
-        """Store texts as ids, codes [n, up to `frames`, G] and the phones of `utterances`; returns their places."""
+    def add(self, texts: list[TextTokens], codes: Tensor, utterances: list[TeacherUtterance]) -> Tensor:
+        """Store texts, codes [n, up to `frames`, G] and the phones of `utterances`; returns their places."""
         at = [(self.added + n) % self.capacity for n in range(len(texts))]
         phones = torch.zeros(len(texts), self.frames, PHONES_PER_FRAME, dtype=torch.uint8)
         for row, utterance in zip(phones, utterances, strict=True):
             row[: len(utterance.phones)] = torch.from_numpy(utterance.phones)
-        facts = torch.tensor([[len(t), len(u.phones), u.voice] for t, u in zip(texts, utterances, strict=True)])
+        facts = torch.tensor([
+            [len(t.ids), len(u.phones), u.voice, t.language] for t, u in zip(texts, utterances, strict=True)
+        ])  # fmt: skip
         places = torch.tensor(at, device=self.text.device)
-        self.text[places] = _padded(texts, self.rows).to(self.text.device)
+        self.text[places] = _padded([text.ids for text in texts], self.rows).to(self.text.device)
         self.codes[places, : codes.shape[1]] = codes.to(torch.int16)
         self.drawn[places, : codes.shape[1]] = codes.to(torch.int16)
         self.phones[places] = phones.to(self.text.device)
@@ -150,9 +169,9 @@ class Dataset:
     """Tables of several lengths, filled from the shards through the codec's encoder."""
 
     def __init__(
-        self, recipe: Recipe, encoder: CodecEncoder, ids: list[list[int]], capacity: int, tokens: TokenLists
+        self, recipe: Recipe, encoder: CodecEncoder, texts: list[TextTokens], capacity: int, tokens: TokenLists
     ) -> None:
-        self._encoder, self._ids = encoder, ids  # ids: of every text
+        self._encoder, self._texts = encoder, texts
         self._at_once = recipe.speech_training.encoded
         self._locked = recipe.teacher.locked
         self._longest = math.ceil(recipe.teacher.longest * SAMPLE_RATE / SAMPLES_PER_FRAME)  # frames
@@ -187,7 +206,9 @@ class Dataset:
             while len(waiting) >= self._at_once:
                 said = [waiting.pop() for _ in range(self._at_once)]
                 table = _filling(self.held_back[n], self.tables[n])
-                table.add([self._ids[u.text] for u in said], self._encode(said, min(self._longest, table.frames)), said)
+                table.add(
+                    [self._texts[u.text] for u in said], self._encode(said, min(self._longest, table.frames)), said
+                )
         while len(self._waiting_unnamed) >= self._at_once:
             self._add_unnamed([self._waiting_unnamed.pop() for _ in range(self._at_once)])
 
@@ -207,19 +228,19 @@ class Dataset:
             if line:
                 table = _filling(self.held_back_unnamed[n], self.unnamed[n])
                 own, others = [said[i] for i in line], [said[i ^ 1] for i in line]
-                places = table.add([self._ids[u.text] for u in own], codes[line, : table.frames], own)
+                places = table.add([self._texts[u.text] for u in own], codes[line, : table.frames], own)
                 table.made[places] = torch.tensor([u.facts.numbers() for u in own]).to(places.device)
                 table.add_unnamed(
                     places,
                     [instructions[i] for i in line],
-                    [self._ids[u.text] for u in others],
+                    [self._texts[u.text].ids for u in others],
                     clips[[i ^ 1 for i in line]],
                     [torch.from_numpy(u.sound) for u in others],
                 )
 
     def _fitting(self, utterance: TeacherUtterance, instructed: int = 0) -> int | None:
         """The index of the shortest table with room, if there is one."""
-        text, sound = self._ids[utterance.text], utterance.sound
+        text, sound = self._texts[utterance.text].ids, utterance.sound
         rows = FIXED_ROWS + instructed + len(text) + len(sound) // SAMPLES_PER_FRAME
         return next((n for n, table in enumerate(self.tables) if rows <= table.rows), None)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from omnitts_cli.models.shapes import StackShape
+from omnitts_cli.text.language import LANGUAGES as NAMES
 from omnitts_cli.text.model_input import TEXT_INPUTS
-from omnitts_cli.training.ids import TinyTextIds, codec_ids
+from omnitts_cli.training.ids import LANGUAGES, TinyTextIds, codec_ids
 from omnitts_cli.training.recipe import CodecSizes, Recipe
 from omnitts_cli.training.shapes import encoder_shape
 from omnitts_cli.training.speech import predictor_shape, speaker_shape, talker_shape
@@ -19,7 +20,7 @@ VERSION = "4.57.3"  # of transformers, as the released files say
 
 
 def model_config(recipe: Recipe, tokens: TokenLists) -> dict[str, Any]:
-    text = TinyTextIds.of(tokens)
+    text, codes = TinyTextIds.of(tokens), languages(recipe)
     return {
         "architectures": ["Qwen3TTSForConditionalGeneration"],
         "assistant_token_id": text.assistant,
@@ -37,13 +38,19 @@ def model_config(recipe: Recipe, tokens: TokenLists) -> dict[str, Any]:
         "transformers_version": VERSION,
         "omnitts": {
             "kinds": ["named", "cloned", "designed"],
-            "languages": ["english"],
+            "languages": [NAMES[code] for code in codes],
             "voices": {voice.name: voice.line for voice in recipe.voices},
             "style": False,
             "longest_piece": LONGEST_PIECE,
-            "text_input": TEXT_INPUTS[0],  # American phonemes
+            # American phonemes, or those of each language
+            "text_input": TEXT_INPUTS[1] if recipe.languages else TEXT_INPUTS[0],
         },
     }
+
+
+def languages(recipe: Recipe) -> list[str]:
+    """The codes of the languages that the model speaks."""
+    return ["en", *(language.code for language in recipe.languages)]
 
 
 def _speaker(recipe: Recipe) -> dict[str, Any]:
@@ -86,7 +93,7 @@ def _talker(recipe: Recipe, tokens: TokenLists) -> dict[str, Any]:
         "codec_nothink_id": ids.no_think,
         "codec_think_bos_id": ids.think_begin,
         "codec_think_eos_id": ids.think_end,
-        "codec_language_id": {"english": ids.english},
+        "codec_language_id": {NAMES[code]: ids.english + LANGUAGES.index(code) for code in languages(recipe)},
         "spk_id": {voice.name: ids.first_speaker + n for n, voice in enumerate(recipe.voices)},
         "spk_is_dialect": {voice.name: False for voice in recipe.voices},
         "code_predictor_config": {

@@ -11,7 +11,10 @@ import torch
 from torch import Tensor
 
 from omnitts_cli.models.shapes import StackShape
+from omnitts_cli.text.language import LANGUAGES as NAMES
+from omnitts_cli.training.ids import LANGUAGES, CodecIds
 from omnitts_cli.training.speech import TinySpeech
+from omnitts_cli.training.tokens import TokenLists
 
 WRITERS = ("out", "down")
 """Weights that write to the residual stream of a stack."""
@@ -74,3 +77,20 @@ def _corner(old: Tensor, new: Tensor) -> Tensor:
     new = new.clone()
     new[tuple(slice(0, size) for size in old.shape)] = old
     return new
+
+
+@torch.no_grad()
+def begin_tokens(table: Tensor, known: TokenLists, tokens: TokenLists) -> None:
+    """Gives each token of `tokens` that `known` lacks the mean of the rows of its two parts, in the order in which
+    they are joined."""
+    for pair in tokens.merges[len(known.merges) :]:
+        parts = [tokens.vocabulary[part] for part in pair]
+        table[tokens.vocabulary["".join(pair)]] = table[parts].mean(0)
+
+
+@torch.no_grad()
+def begin_languages(table: Tensor, ids: CodecIds, known: dict[str, int]) -> None:
+    """Gives the control rows of languages that the model did not know that of English."""
+    for place, language in enumerate(LANGUAGES, ids.english):
+        if NAMES[language] not in known:
+            table[place] = table[ids.english]

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.tokens import TokenLists
 
+LANGUAGES = ("en", "es", "fr", "it", "pt")
 CONTROLS = 1024
 """The number of entries of group 0's vocabulary after the audio codes; generators of the family suppress this many."""
 
 
 @dataclass(frozen=True)
 class CodecIds:
-    """Ids after the audio codes, with the same offsets as in the released models."""
+    """Ids after the audio codes, with the same offsets as in the released models. The other languages of LANGUAGES
+    follow English."""
 
     codes: int
     vocabulary: int

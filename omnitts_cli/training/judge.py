@@ -29,6 +29,7 @@ from omnitts_cli.text.american.sentence import reader
 from omnitts_cli.text.spell_out import plain_letters
 from omnitts_cli.training.books import usage
 from omnitts_cli.training.described import DESCRIPTIONS
+from omnitts_cli.training.judge_languages import judge_language
 from omnitts_cli.training.listeners import Installed, Listeners
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.spoken import peak_memory, speak
@@ -36,7 +37,7 @@ from omnitts_cli.training.stage_results import exported_codec
 from omnitts_cli.training.teacher import SAMPLE_RATE, SAMPLES_PER_FRAME, Teacher, TeacherSpeech, TeacherVoice
 from omnitts_cli.weights.sums import sha256_of
 
-PARTS = ("spoken", "codec", "runaways", "clone", "people", "design", "speed")
+PARTS = ("spoken", "codec", "runaways", "clone", "people", "design", "speed", "languages")
 REPEATED = ("henry", "clara", "edith")
 """Named voices whose teacher clips the codec encodes and decodes."""
 FEW = 4  # sentences that the teacher speaks together
@@ -105,6 +106,10 @@ GOALS = {
     "people_codec": Goal(0.85, 0.90, more=True),
     "people_wrong": Goal(1, 0),
     "design": Goal(0.9, 1.0, more=True),
+    "over": Goal(0.05, 0.025),
+    "natural_under": Goal(0.35, 0.2),
+    "heard": Goal(0.97, 0.99, more=True),
+    "alike": Goal(0.75, 0.85, more=True),
     "rtf": Goal(0.25, 0.08),
     "memory": Goal(600e6, 400e6),
     "first": Goal(0.04, 0.02),
@@ -295,6 +300,16 @@ class Judge:
         sound = np.concatenate(speak(self.tts, text, voice=self.tts.design(description), seed=seed).sounds)
         return pitch(sound), len(sound) / SAMPLE_RATE
 
+    def languages(self, teacher: Teacher, listeners: Listeners) -> dict[str, Any]:
+        """Every other language: words and naturalness beside the teacher's, the language heard, and the lowest
+        likeness of a voice to itself in English."""
+        found = {}
+        for language in self.recipe.languages:
+            judged = judge_language(language, self.recipe.voices, self.tts, teacher, listeners)
+            each = judged.pop("each")
+            found[language.code] = {name: GOALS[name].of(value) for name, value in judged.items()} | {"each": each}
+        return found
+
     def speed(self) -> dict[str, Any]:
         """Speed of one request at a time, beside whatever else this machine does (`load`); peak memory of the
         process."""
@@ -392,6 +407,7 @@ def judge(
         "clone": lambda: judge.clone(Teacher(kokoro, cpu), phonemes, listeners),
         "people": lambda: judge.people(_given(people), listeners),
         "design": judge.design,
+        "languages": lambda: judge.languages(Teacher(kokoro, cpu), listeners),
         "speed": judge.speed,
     }
     for part in parts:

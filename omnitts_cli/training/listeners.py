@@ -18,6 +18,7 @@ from omnitts_cli.audio.resample import resample
 from omnitts_cli.bench.evaluate import RECOGNISER_RATE
 from omnitts_cli.errors import OmniError
 from omnitts_cli.text.numerals import cardinal
+from omnitts_cli.text.spoken.european.reader import speller
 from omnitts_cli.training.teacher import SAMPLE_RATE
 
 EVEN = 10 ** (-30 / 20)  # root mean square at which voices are compared
@@ -26,7 +27,11 @@ EVEN = 10 ** (-30 / 20)  # root mean square at which voices are compared
 class Listeners(Protocol):
     """Sounds are mono float32 at 24 kHz."""
 
-    def transcribe(self, sound: np.ndarray) -> str: ...
+    def transcribe(self, sound: np.ndarray, language: str = "en") -> str: ...
+
+    def language(self, sound: np.ndarray) -> str:
+        """The code of the language that is heard."""
+        ...
 
     def naturalness(self, sound: np.ndarray) -> float:
         """An estimate of the mean opinion score, 1 to 5."""
@@ -44,17 +49,10 @@ class Installed:
         self._whisper = whisper
         self._loaded: dict[str, Any] = {}
 
-    def transcribe(self, sound: np.ndarray) -> str:
-        def load() -> Any:
-            from faster_whisper import WhisperModel
-
-            if self._whisper is None:
-                raise OmniError("the judge needs Whisper base", hint="--whisper FOLDER")
-            return WhisperModel(str(self._whisper), device="cpu", compute_type="int8_float32")
-
-        parts, _ = self._get("faster-whisper", load).transcribe(
+    def transcribe(self, sound: np.ndarray, language: str = "en") -> str:
+        parts, _ = self._recogniser().transcribe(
             at_rate(sound),
-            language="en",
+            language=language,
             temperature=0.0,
             without_timestamps=True,
             condition_on_previous_text=False,
@@ -62,7 +60,21 @@ class Installed:
             log_prob_threshold=None,
             compression_ratio_threshold=None,
         )
-        return unwritten("".join(part.text for part in parts))
+        heard = "".join(part.text for part in parts)
+        return unwritten(heard) if language == "en" else speller(language)(heard)
+
+    def language(self, sound: np.ndarray) -> str:
+        return str(self._recogniser().detect_language(at_rate(sound))[0])
+
+    def _recogniser(self) -> Any:
+        def load() -> Any:
+            from faster_whisper import WhisperModel
+
+            if self._whisper is None:
+                raise OmniError("the judge needs Whisper base", hint="--whisper FOLDER")
+            return WhisperModel(str(self._whisper), device="cpu", compute_type="int8_float32")
+
+        return self._get("faster-whisper", load)
 
     def naturalness(self, sound: np.ndarray) -> float:
         import torch

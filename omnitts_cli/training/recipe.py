@@ -18,14 +18,17 @@ T = TypeVar("T")
 @dataclass(frozen=True)
 class Texts:
     made_up: int
+    made_up_abroad: int
     described: int
     merges: int
+    more_merges: int
 
 
 @dataclass(frozen=True)
 class Teaching:
     first: float
     varied: float
+    abroad: float
     longest: float
     hours: float
     kept: float
@@ -209,9 +212,24 @@ class NamedVoice:
 
 
 @dataclass(frozen=True)
+class LanguagePlan:
+    """Another language. `share`: of the utterances. `women`, `men`: shares of the teacher's native voices, for a voice
+    of that sex. `sound`: the share of these in the sound of a named voice; how it speaks is theirs alone."""
+
+    code: str
+    share: float
+    women: tuple[tuple[str, float], ...]
+    men: tuple[tuple[str, float], ...]
+    sound: float
+
+
+@dataclass(frozen=True)
 class Recipe:
+    """`languages`: beside English; none unless they are asked for."""
+
     seed: int
     voices: tuple[NamedVoice, ...]
+    languages: tuple[LanguagePlan, ...]
     texts: Texts
     teacher: Teaching
     codec: CodecSizes
@@ -240,9 +258,9 @@ SECTIONS = {
 }
 
 
-def read(path: Path | None = None, miniature: bool = False, wider: bool = False) -> Recipe:
-    """The recipe beside this file, or the one at `path`, with the values of its tables `wider` and `miniature` where
-    these are asked for."""
+def read(path: Path | None = None, miniature: bool = False, wider: bool = False, languages: bool = False) -> Recipe:
+    """The recipe beside this file, or the one at `path`, with the values of its tables `wider`, `more_languages` and
+    `miniature` where these are asked for."""
     source = path or resources.files(__package__) / "recipe.toml"
     try:
         values = toml_tables(source.read_bytes())
@@ -250,16 +268,19 @@ def read(path: Path | None = None, miniature: bool = False, wider: bool = False)
         raise SettingsError(f"cannot read recipe {path}", cause=error.strerror) from None
     except ParseError as error:
         raise SettingsError(f"recipe {path} {error}") from None
-    asked = {"wider": wider, "miniature": miniature}  # the later one has the last word
+    # the later one has the last word
+    asked = {"wider": wider, "more_languages": languages, "miniature": miniature}
     tables: dict[str, dict[str, dict[str, Any]]] = {table: values.pop(table, {}) for table in asked}
-    _check("the recipe", values, {"seed", "voices", *SECTIONS})
+    _check("the recipe", values, {"seed", "voices", *SECTIONS}, {"languages"})
     for table in (table for table, wanted in asked.items() if wanted):
         _check(f"[{table}] of the recipe", tables[table], set(), SECTIONS.keys())
         for name, changes in tables[table].items():
             values[name] |= changes
     voices = tuple(_voice(name, dict(made)) for name, made in values["voices"].items())
     sections: dict[str, Any] = {name: _section(kind, values[name], name) for name, kind in SECTIONS.items()}
-    return Recipe(seed=values["seed"], voices=voices, **sections)
+    spoken = values.get("languages", {}) if languages else {}
+    others = tuple(_language(code, dict(plan)) for code, plan in spoken.items())
+    return Recipe(seed=values["seed"], voices=voices, languages=others, **sections)
 
 
 def _check(what: str, values: dict[str, Any], needed: Set[str], optional: Set[str] = frozenset()) -> None:
@@ -273,9 +294,16 @@ def _check(what: str, values: dict[str, Any], needed: Set[str], optional: Set[st
 def _voice(name: str, values: dict[str, Any]) -> NamedVoice:
     own: dict[str, Any] = {key: values.pop(key) for key in ("line", "clips") if key in values}
     _check(f"[voices.{name}] of the recipe", own, {"line"}, {"clips"})
-    if "mix" in values:
-        values["mix"] = tuple(sorted(values["mix"].items()))
-    return NamedVoice(name, made=_section(TeacherVoice, values, f"voices.{name}"), **own)
+    return NamedVoice(name, made=_section(TeacherVoice, _mixtures(values), f"voices.{name}"), **own)
+
+
+def _language(code: str, values: dict[str, Any]) -> LanguagePlan:
+    return _section(LanguagePlan, {"code": code, **_mixtures(values)}, f"languages.{code}")
+
+
+def _mixtures(values: dict[str, Any]) -> dict[str, Any]:
+    """The same with shares of voices in the order of their names."""
+    return {key: tuple(sorted(value.items())) if isinstance(value, dict) else value for key, value in values.items()}
 
 
 def _section(kind: type[T], values: dict[str, Any], name: str) -> T:

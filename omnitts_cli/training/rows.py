@@ -55,7 +55,7 @@ def clips(
 ) -> list[np.ndarray]:
     """Clips of the teacher in this voice, as float32 sounds. Every voice reads the same texts."""
     shortest, longest = LENGTHS
-    fitting = [line for line in lines if shortest <= len(line.american) <= longest] or lines
+    fitting = [line for line in lines if shortest <= len(line.said) <= longest] or lines
     chosen = random.Random(recipe.seed).choices(fitting, k=count)
     read = [in_accent(line, voice) for line in chosen]
     parts = [read[at : at + AT_ONCE] for at in range(0, count, AT_ONCE)]

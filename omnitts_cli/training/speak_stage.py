@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from omnitts_cli.training.languages import voice_in
 from omnitts_cli.training.pool import FOLDER, UNNAMED, TeacherUtterance, write_shard
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.teacher import SAMPLE_RATE, SAMPLES_PER_FRAME, Teacher, TeacherSpeech, TeacherVoice
@@ -30,10 +31,10 @@ def speak(
 ) -> None:
     """Writes shards until `hours` of speech or `seconds` have passed. Each `series` has other speech."""
     draw, journal = random.Random(recipe.seed + 7919 * series), Journal(work / f"spoken.{series}.jsonl", "speak")
-    said, number, start, plan = 0.0, 0, time.monotonic(), recipe.teacher
+    said, number, start, plan, numbers = 0.0, 0, time.monotonic(), recipe.teacher, by_language(lines)
     with ThreadPoolExecutor(1) as writer:
         while said < hours * 3600 and time.monotonic() - start < seconds:
-            asked = _asked(draw, recipe, teacher.names, len(lines), plan.shard)
+            asked = _asked(draw, recipe, teacher.names, numbers, plan.shard)
             spoken = _all(teacher, lines, asked, plan.at_once)
             fitting = _fitting(recipe, asked, spoken)
             writer.submit(write_shard, work / FOLDER / f"{series}-{number:05d}.safetensors", fitting)
@@ -44,19 +45,44 @@ def speak(
 
 def in_accent(line: TrainingLine, voice: TeacherVoice) -> str:
     """The phonemes of a line in the accent of this voice."""
-    return line.british if voice.british > 0.5 else line.american
+    return line.british if voice.british > 0.5 else line.said
 
 
-def _asked(draw: random.Random, recipe: Recipe, names: Sequence[str], texts: int, count: int) -> list[Asked]:
-    """What to speak next; each unnamed speaker says two texts."""
+def by_language(lines: Sequence[TrainingLine]) -> dict[str, list[int]]:
+    """The numbers of the texts in each language."""
+    found: dict[str, list[int]] = {}
+    for number, line in enumerate(lines):
+        found.setdefault(line.language, []).append(number)
+    return found
+
+
+def _asked(
+    draw: random.Random, recipe: Recipe, names: Sequence[str], texts: dict[str, list[int]], count: int
+) -> list[Asked]:
+    """What to speak next. Each unnamed speaker says two texts, some of them in two languages."""
     plan, asked = recipe.teacher, list[Asked]()
+    others = {one.code: one for one in recipe.languages}
+    shares = {"en": 1 - sum(one.share for one in recipe.languages)} | {code: one.share for code, one in others.items()}
+
+    def language() -> str:
+        return draw.choices(list(shares), list(shares.values()))[0] if others else "en"
+
+    def ask(code: str, voice: int, number: int, made: TeacherVoice, sound: float | None = None) -> None:
+        spoken = voice_in(made, others[code], sound) if code in others else made
+        asked.append((draw.choice(texts[code]), voice, number, spoken))
+
     while len(asked) < count:
         if draw.random() < plan.varied / (2 - plan.varied):
             speaker, number = random_speaker(draw, recipe.unnamed_speakers, names), draw.getrandbits(62) + 1
-            asked += [(draw.randrange(texts), UNNAMED, number, speaker) for _ in range(2)]
+            first = language()
+            second = language() if others and draw.random() < plan.abroad else first
+            # two texts of one language have one sound; in two languages it is that of named voices
+            sound = draw.uniform(others[first].sound, 1.0) if first == second and first in others else None
+            for code in (first, second):
+                ask(code, UNNAMED, number, speaker, sound)
         else:
             voice = 0 if draw.random() < plan.first / (1 - plan.varied) else draw.randrange(1, len(recipe.voices))
-            asked.append((draw.randrange(texts), voice, 0, recipe.voices[voice].made))
+            ask(language(), voice, 0, recipe.voices[voice].made)
     return asked
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from omnitts_cli.devices.device import Device
 from omnitts_cli.training.batches import Batch, draw, draw_mixed
-from omnitts_cli.training.dataset import Dataset, UtteranceTable
+from omnitts_cli.training.dataset import Dataset, UtteranceTable, text_ids
 from omnitts_cli.training.ids import TinyTextIds, codec_ids
 from omnitts_cli.training.pool import ShardReader
 from omnitts_cli.training.recipe import Recipe
@@ -33,6 +33,7 @@ from omnitts_cli.training.stage_results import (
 )
 from omnitts_cli.training.teacher import PHONES, PHONES_PER_FRAME
 from omnitts_cli.training.team import Team, joined_gradients
+from omnitts_cli.training.texts import TrainingLine
 from omnitts_cli.training.tokens import TokenLists
 from omnitts_cli.training.validation_losses import unnamed_speaker_losses
 from omnitts_cli.tuning import checkpoints
@@ -207,7 +208,7 @@ def train_speech(
     recipe: Recipe,
     device: Device,
     shards: ShardReader,
-    texts: list[str],
+    lines: Sequence[TrainingLine],
     tokens: TokenLists,
     folder: Path,
     minutes: float,
@@ -215,7 +216,7 @@ def train_speech(
 ) -> None:
     """Train for `minutes` with the codec in `folder`, from the checkpoint or model there; saves a checkpoint."""
     journal = Journal(folder / team.curves, "speech", team.leads)
-    ids = [e.ids for e in tokens.encoder().encode_batch(texts)]
+    texts = text_ids(lines, tokens)
     stream = device.stream()
     with (
         one_thread(device.captures),
@@ -225,7 +226,7 @@ def train_speech(
         codec = trained_codec(recipe, folder)
         books = residual_books(codec)
         encoder = codec.encoder.to(device.torch_device)
-        dataset = Dataset(recipe, encoder, ids, 200_000 if device.captures else 2_000, tokens)
+        dataset = Dataset(recipe, encoder, texts, 200_000 if device.captures else 2_000, tokens)
         while not dataset.ready(2_000 if device.captures else 1):
             dataset.add(shards.read(at_least=1))
         shards.copy_what_follows(recipe.speech_training.copies)  # held-back shards are not copied

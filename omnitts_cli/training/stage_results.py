@@ -15,7 +15,8 @@ from omnitts_cli.families.common.names import embedder_names, predictor_names, p
 from omnitts_cli.families.qwen3_tts.encoders import encoder_names, speaker_names
 from omnitts_cli.families.qwen3_tts.family import decoder_names
 from omnitts_cli.models.sources import Names
-from omnitts_cli.training.growth import grown
+from omnitts_cli.training.growth import begin_languages, begin_tokens, grown
+from omnitts_cli.training.ids import codec_ids
 from omnitts_cli.training.quantise import LearningQuantiser
 from omnitts_cli.training.recipe import Recipe, SpeechSizes
 from omnitts_cli.training.shapes import TinyCodec, build_codec
@@ -82,10 +83,17 @@ def exported_codec(recipe: Recipe, folder: Path) -> TinyCodec:
 
 
 def finished_speech(recipe: Recipe, tokens: TokenLists, folder: Path) -> dict[str, Tensor]:
-    """The weights of a model folder, whose language side may be smaller than the recipe's (`growth`)."""
-    sizes = _sizes(json.loads((folder / "config.json").read_text(encoding="utf-8"))["talker_config"])
-    found = exported_speech(replace(recipe, speech=sizes), tokens, folder)
-    return found.state_dict() if sizes == recipe.speech else grown(found, TinySpeech(recipe, tokens))
+    """The weights of a model folder, whose language side may be smaller than the recipe's or have fewer tokens
+    (`growth`)."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    sizes, known = _sizes(config["talker_config"]), TokenLists.read(folder)
+    found = exported_speech(replace(recipe, speech=sizes), known, folder)
+    if sizes == recipe.speech and known.size == tokens.size:
+        return found.state_dict()
+    weights = grown(found, TinySpeech(recipe, tokens))
+    begin_tokens(weights["text.table"], known, tokens)
+    begin_languages(weights["embedder.first"], codec_ids(recipe), config["talker_config"]["codec_language_id"])
+    return weights
 
 
 def _sizes(talker: dict[str, Any]) -> SpeechSizes:

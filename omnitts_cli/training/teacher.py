@@ -1,6 +1,6 @@
 """The teacher: speech of Kokoro as clips with known speaker, pitch and phones.
 
-A speaker is one of Kokoro's English voices or a mixture of several; pitch and pace can be changed.
+A speaker is one of Kokoro's voices or a mixture of several; pitch and pace can be changed.
 """
 
 from __future__ import annotations
@@ -23,14 +23,17 @@ PHONES_PER_FRAME = 2
 HALF = SAMPLES_PER_FRAME // PHONES_PER_FRAME  # samples that one phone label stands for
 SILENCE = 0
 UNKNOWN = 255  # instead of a phone, in a recording whose phones are not known
-PHONES = ("pau", *"AIOQTWYabdfhijklmnpstuvwzæðŋɑɒɔəɛɜɡɪɹɾʃʊʌʒʤʧθᵊᵻ")
-"""Sounds in Kokoro's alphabet; everything that is not an English sound counts as silence."""
-VOWELS = frozenset("AIOQWYaiuæɑɒɔəɛɜɪʊʌᵊᵻ")
+PHONES = ("pau", *"AIOQTWYabdfhijklmnpstuvwzæðŋɑɒɔəɛɜɡɪɹɾʃʊʌʒʤʧθᵊᵻ", *"eoyøœɐxrβɣɲʎʝʁɥʦʣSc")
+"""Sounds in Kokoro's alphabet, English ones first; everything else counts as silence."""
+VOWELS = frozenset("AIOQWYaiuæɑɒɔəɛɜɪʊʌᵊᵻeoyøœ")
 VOICES = "voices.safetensors"
+ENGLISH = "ab"  # first letters of American and British voices
 LOUDNESS, PEAK = 0.08, 0.95  # of full scale: root mean square of the speech, and its highest sample
 QUIET = 0.02  # of the loudest hop: less is silence at the ends
 HOP = 240  # samples
 BEFORE, AFTER = 1200, 2400  # samples of silence kept at the ends
+SOUND = 128  # numbers of a style that stand for the sound of a voice; the others are how it speaks
+LENGTHENED = "ː\u0303"
 STYLE = 16  # numbers that describe the style of a speaker
 FACTS = STYLE + 5
 USUAL_PITCH = 150.0  # Hz
@@ -39,12 +42,13 @@ USUAL_PITCH = 150.0  # Hz
 @dataclass(frozen=True)
 class TeacherVoice:
     """Shares of Kokoro's voices, which add up to 1. `pitch` multiplies F0, `tract` the formants (`tract.py`); `pace`
-    above 1 speaks faster."""
+    above 1 speaks faster. `manner`: the shares for how it speaks, where they are not those of its sound."""
 
     mix: tuple[tuple[str, float], ...]
     pitch: float = 1.0
     pace: float = 1.0
     tract: float = 1.0
+    manner: tuple[tuple[str, float], ...] = ()
 
     @property
     def woman(self) -> float:
@@ -52,6 +56,9 @@ class TeacherVoice:
 
     @property
     def british(self) -> float:
+        """NaN for a speaker of another language."""
+        if any(name[0] not in ENGLISH for name, _ in (*self.mix, *self.manner)):
+            return float("nan")
         return sum(share for name, share in self.mix if name[0] == "b")
 
 
@@ -96,9 +103,12 @@ class Teacher:
         self._model = kokoro.load(folder, device)
         self._vocabulary: dict[str, int] = json.loads((folder / kokoro.CONFIG).read_text(encoding="utf-8"))["vocab"]
         voices = load_file(folder / VOICES)
-        self.names = sorted(voices)  # the English voices
-        self._tables = torch.stack([voices[name].float() for name in self.names]).to(self.device)  # [voices, 510, 256]
-        self._centre, self._basis = _principal(self._tables.mean(1)[:, :128])
+        self.names = sorted(name for name in voices if name[0] in ENGLISH)
+        self._places = {name: place for place, name in enumerate((*self.names, *sorted(voices.keys() - self.names)))}
+        self._tables = torch.stack([voices[name].float() for name in self._places]).to(
+            self.device
+        )  # [voices, 510, 256]
+        self._centre, self._basis = _principal(self._tables[: len(self.names)].mean(1)[:, :SOUND])
 
     def speak(self, lines: list[str], voices: list[TeacherVoice]) -> list[TeacherSpeech]:
         """Speaks lines of phonemes in Kokoro's alphabet, each in its voice. Lines of similar length waste least."""
@@ -119,7 +129,7 @@ class Teacher:
         ends = (done.durations.cumsum(1) * kokoro.SAMPLES / factor[:, None]).cpu().numpy()
         voiced = torch.where(done.pitch > 40, done.pitch, torch.nan)
         hertz = (voiced.nanmedian(1).values.nan_to_num(100.0) * factor).tolist()
-        who = ((styles[:, :128] - self._centre) @ self._basis).tolist()
+        who = ((styles[:, :SOUND] - self._centre) @ self._basis).tolist()
         spoken = []
         for n, line in enumerate(known):
             phones = _labels(line, ends[n], starts[n], counts[n])
@@ -129,12 +139,15 @@ class Teacher:
 
     def _styles(self, voices: list[TeacherVoice], lengths: list[int]) -> Tensor:
         """Kokoro's style vectors for these voices; there is one for each length of text: [B, 256]."""
-        names, shares = self.names, torch.zeros(len(voices), len(self._tables))
-        for row, voice in zip(shares, voices, strict=True):
-            for name, share in voice.mix:
-                row[names.index(name)] = share
+        shares = torch.zeros(2, len(voices), len(self._tables))
+        for row, voice in enumerate(voices):
+            for half, mix in zip(shares, (voice.mix, voice.manner or voice.mix), strict=True):
+                for name, share in mix:
+                    half[row, self._places[name]] = share
         rows = torch.tensor(lengths).clamp(1, self._tables.shape[1]) - 1
-        return torch.einsum("bv,vbd->bd", shares.to(self.device), self._tables[:, rows.to(self.device)])
+        halves = self._tables[:, rows.to(self.device)].split(SOUND, -1)
+        mixed = (torch.einsum("bv,vbd->bd", *pair) for pair in zip(shares.to(self.device), halves, strict=True))
+        return torch.cat(list(mixed), 1)
 
 
 def _facts(voice: TeacherVoice, line: list[str], style: list[float], pitch: float, frames: int) -> Facts:
@@ -176,8 +189,8 @@ def _trimmed(sound: Tensor, lengths: Tensor, grid: int) -> tuple[np.ndarray, lis
 
 
 def _labels(line: list[str], ends: np.ndarray, start: int, frames: int) -> np.ndarray:
-    """The phone in the middle of each half frame. Stress marks and spaces belong to the next sound, length marks to the
-    previous one."""
+    """The phone in the middle of each half frame. Stress marks and spaces belong to the next sound, marks of length and
+    of nasal vowels to the previous one."""
     labels = [SILENCE] * (len(line) + 2)
     for n in range(len(line), 0, -1):
         c = line[n - 1]
@@ -186,7 +199,7 @@ def _labels(line: list[str], ends: np.ndarray, start: int, frames: int) -> np.nd
         elif c in PHONES:
             labels[n] = PHONES.index(c)
     for n, c in enumerate(line, 1):
-        if c == "ː":
+        if c in LENGTHENED:
             labels[n] = labels[n - 1]
     middles = start + (np.arange(frames * PHONES_PER_FRAME) + 0.5) * HALF
     at = np.searchsorted(ends[: len(labels)], middles, side="right").clip(max=len(labels) - 1)

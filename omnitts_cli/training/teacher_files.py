@@ -58,11 +58,11 @@ def _in_wheel(downloads: Path, pattern: str, ending: str) -> bytes:
 
 
 def _voices(downloads: Path) -> Iterator[tuple[str, np.ndarray]]:
-    """The English voices, in half precision."""
+    """The voices of the languages that `tiny` can learn, in half precision."""
     [archive] = downloads.glob("kokoro-js-*.tgz")
     with tarfile.open(archive) as files:
         for member in files:
-            if name := re.search(r"voices/([ab][fm]_\w+)\.bin$", member.name):
+            if name := re.search(r"voices/([abefip][fm]_\w+)\.bin$", member.name):
                 stored = files.extractfile(member)
                 assert stored is not None
                 yield name[1], np.frombuffer(stored.read(), "<f4").reshape(LENGTHS, 256).astype(np.float16)

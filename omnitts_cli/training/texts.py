@@ -11,7 +11,7 @@ import random
 import re
 import sysconfig
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from omnitts_cli.errors import OmniError
@@ -37,14 +37,19 @@ PHONEMES = re.compile(r"[ ,.!?ˈˌːAIOQTWYabdfhijklmnpstuvwzæðŋɑɒɔəɐɛ�
 
 @dataclass(frozen=True)
 class TrainingLine:
+    """`said` and `british` are phonemes in the teacher's alphabet. English has both, `said` being American; the other
+    languages have `said` only, and `sounds`, as the model reads them."""
+
     text: str
-    american: str  # in the teacher's alphabet
+    said: str
     british: str
+    language: str = "en"
+    sounds: str = ""
 
     @property
     def read(self) -> str:
         """The phonemes that the model reads."""
-        return self.american.translate(IPA)
+        return self.sounds or self.said.translate(IPA)
 
 
 def phonemes(texts: Iterable[str]) -> Iterator[TrainingLine]:
@@ -59,7 +64,7 @@ def phonemes(texts: Iterable[str]) -> Iterator[TrainingLine]:
         line = TrainingLine(
             text, *(re.sub(" +", " ", g2p(text)).strip().replace("?", mark) for g2p in (american, british))
         )
-        if PHONEMES.fullmatch(line.american) and PHONEMES.fullmatch(line.british):
+        if PHONEMES.fullmatch(line.said) and PHONEMES.fullmatch(line.british):
             yield line
 
 
@@ -78,7 +83,8 @@ def descriptions(seed: int, count: int) -> list[str]:
 
 
 def write(path: Path, lines: Iterable[TrainingLine]) -> None:
-    path.write_text("".join(f"{line.text}\t{line.american}\t{line.british}\n" for line in lines), encoding="utf-8")
+    rows = (astuple(line) if line.sounds else (line.text, line.said, line.british) for line in lines)
+    path.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
 
 
 def read(path: Path) -> list[TrainingLine]:
@@ -104,7 +110,7 @@ def collect(seed: int, made_up: int, avoid: Iterable[str] = ()) -> list[str]:
 
 def plain(sentence: str) -> str:
     """A sentence reduced to letters and digits, to find duplicates."""
-    return re.sub(r"[^a-z0-9]+", " ", sentence.lower()).strip()
+    return re.sub(r"[\W_]+", " ", sentence.lower()).strip()
 
 
 def sentences(text: str) -> Iterator[str]:

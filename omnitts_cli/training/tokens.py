@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from tokenizers import AddedToken, Regex, Tokenizer, models, pre_tokenizers, trainers
@@ -30,7 +31,7 @@ TEMPLATE_WORDS = ("assistant", "user")  # each must be one token, because prompt
 
 @dataclass(frozen=True)
 class TokenLists:
-    """A tokenizer as its two lists; the specials follow the vocabulary."""
+    """A tokenizer as its two lists. The specials follow the vocabulary, unless they are in it (`more_tokens.py`)."""
 
     vocabulary: dict[str, int]
     merges: list[tuple[str, str]]
@@ -57,10 +58,10 @@ class TokenLists:
 
     @property
     def size(self) -> int:
-        return len(self.vocabulary) + len(SPECIALS)
+        return len(self.vocabulary.keys() | SPECIALS)
 
     def special(self, token: str) -> int:
-        return len(self.vocabulary) + SPECIALS.index(token)
+        return self.vocabulary.get(token, len(self.vocabulary) + SPECIALS.index(token))
 
     def word(self, word: str) -> int:
         return self.vocabulary[word]
@@ -71,6 +72,18 @@ class TokenLists:
 
     def encoder(self) -> Tokenizer:
         return _tokenizer(self.vocabulary, self.merges)
+
+    def words(self, text: str) -> list[str]:
+        """The parts of a text that are split into tokens one by one."""
+        return [word for word, _ in _pre_tokenizer().pre_tokenize_str(text)]
+
+    @cached_property
+    def _merging(self) -> models.BPE:
+        return models.BPE(vocab=self.vocabulary, merges=self.merges)
+
+    def split(self, word: str) -> list[str]:
+        """The tokens of one of `words`."""
+        return [token.value for token in self._merging.tokenize(word)]
 
     def write(self, folder: Path) -> None:
         """vocab.json, merges.txt and tokenizer_config.json."""
@@ -113,9 +126,13 @@ class TokenLists:
 
 def _tokenizer(vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> Tokenizer:
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [Split(Regex(PATTERN), "isolated"), ByteLevel(add_prefix_space=False, use_regex=False)]
-    )
+    tokenizer.pre_tokenizer = _pre_tokenizer()
     if vocabulary:
         tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIALS])
     return tokenizer
+
+
+def _pre_tokenizer() -> pre_tokenizers.PreTokenizer:
+    return pre_tokenizers.Sequence(
+        [Split(Regex(PATTERN), "isolated"), ByteLevel(add_prefix_space=False, use_regex=False)]
+    )

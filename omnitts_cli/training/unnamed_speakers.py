@@ -32,7 +32,8 @@ def random_speaker(draw: random.Random, ranges: UnnamedSpeakers, names: Sequence
     chosen = draw.sample(group, min(len(group), draw.choice((1, 2, 2, 3, 3, 4))))
     weights = [draw.expovariate(1.0) for _ in chosen]
     mix = tuple((name, weight / sum(weights)) for name, weight in zip(chosen, weights, strict=True))
-    return TeacherVoice(mix, *(between(draw, ends) for ends in (ranges.pitch, ranges.pace, ranges.tract)))
+    pitch, pace, tract = (between(draw, ends) for ends in (ranges.pitch, ranges.pace, ranges.tract))
+    return TeacherVoice(mix, pitch, pace, tract)
 
 
 def between(draw: random.Random, ends: tuple[float, ...]) -> float:

@@ -15,7 +15,7 @@ import warm
 from patience import LONG_S
 
 from omnitts_cli.devices.cpu import CPUDevice
-from omnitts_cli.training.dataset import Dataset
+from omnitts_cli.training.dataset import Dataset, text_ids
 from omnitts_cli.training.pool import UNNAMED, ShardReader, SoundPool, TeacherUtterance
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.shapes import build_codec
@@ -30,6 +30,7 @@ from omnitts_cli.training.teacher import (
     TeacherVoice,
 )
 from omnitts_cli.training.team import Team
+from omnitts_cli.training.texts import TrainingLine
 from omnitts_cli.training.tokens import TokenLists
 
 SENTENCES = [
@@ -85,8 +86,8 @@ def stage_of(made: Recipe) -> SpeechStage:
     """A stage whose dataset is the first sentence, of the second voice, and two sentences of one unnamed speaker."""
     torch.manual_seed(0)
     tokens, speaker = learned_tokens(), TeacherVoice((("bm_george", 1.0),), 0.9, 1.2)
-    ids = [e.ids for e in tokens.encoder().encode_batch(SENTENCES)]
-    dataset = Dataset(made, build_codec(made.codec).encoder, ids, 16, tokens)
+    texts = text_ids([TrainingLine(text, text, text, sounds=text) for text in SENTENCES], tokens)
+    dataset = Dataset(made, build_codec(made.codec).encoder, texts, 16, tokens)
     dataset.add([utterance(0, 1, made.voices[1].made)] * 16)
     for _ in range(8):
         dataset.add([utterance(0, UNNAMED, speaker), utterance(2, UNNAMED, speaker)])

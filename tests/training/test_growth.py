@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from training_kit import learned_tokens
+from training_kit import SENTENCES, learned_tokens
 
-from omnitts_cli.training.growth import grown
+from omnitts_cli.training.growth import begin_languages, begin_tokens, grown
+from omnitts_cli.training.ids import LANGUAGES, CodecIds
+from omnitts_cli.training.more_tokens import with_more
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.speech import TinySpeech
 
@@ -73,3 +75,18 @@ def test_what_is_new_learns(pair: tuple[TinySpeech, TinySpeech]) -> None:
 def test_a_model_of_the_same_sizes_stays(small: Recipe) -> None:
     old, new = TinySpeech(small, learned_tokens()), TinySpeech(small, learned_tokens())
     assert all(torch.equal(value, old.state_dict()[name]) for name, value in grown(old, new).items())
+
+
+def test_new_tokens_and_languages_begin_as_what_is_known() -> None:
+    before = learned_tokens()
+    after = with_more(before, SENTENCES, ["ʎˈeɣa el ˌaʊtoβˈus."] * 3, 8)
+    table = torch.randn(after.size, 4)
+    kept = table.clone()
+    begin_tokens(table, before, after)
+    first, second = after.merges[len(before.merges)]
+    old = [kept[after.vocabulary[part]] for part in (first, second)]
+    assert torch.equal(table[after.vocabulary[first + second]], (old[0] + old[1]) / 2)
+    assert torch.equal(table[: before.size], kept[: before.size])
+    ids, controls = CodecIds.behind(32), torch.randn(32 + 1024, 4)
+    begin_languages(controls, ids, {"english": ids.english})
+    assert all(torch.equal(controls[ids.english + n], controls[ids.english]) for n in range(len(LANGUAGES)))

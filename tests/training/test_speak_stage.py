@@ -28,7 +28,7 @@ class Notes:
 
 
 def test_unnamed_speakers_say_two_texts_each(small: Recipe) -> None:
-    asked = _asked(random.Random(0), small, Notes.names, 100, 400)
+    asked = _asked(random.Random(0), small, Notes.names, {"en": list(range(100))}, 400)
     speakers = Counter(number for _, voice, number, _ in asked if voice == UNNAMED)
     assert set(speakers.values()) == {2}
     assert 0.2 < 2 * len(speakers) / len(asked) < 0.4  # the shares of the recipe
