@@ -9,7 +9,7 @@ import hashlib
 import importlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,6 @@ from omnitts_cli.weights.checkpoint import Checkpoint
 from omnitts_cli.weights.fetch import Report
 from omnitts_cli.weights.find import TINY, find
 from omnitts_cli.weights.merged import MergedCheckpoint
-from omnitts_cli.weights.names import Found
 from omnitts_cli.weights.sums import model_sha256
 
 RANDOM = "random:"
@@ -88,14 +87,14 @@ def open_engine(
 
     `tell` is called with what differs from the request or takes longer than it should.
     """
-    settings, found = EngineSettings.of(options, "load()"), None
+    settings, source = EngineSettings.of(options, "load()"), None
     device: Device | None = None
     if not name.startswith(RANDOM) and choose.is_cpu(settings.device):
-        found = find(name, variant=variant, offline=settings.offline, report=report)
-        device = host_for(name, found, settings)
+        source = source_of(name, variant, settings, report, adapter)
+        device = host_for(name, source, settings)
     device = device or device_for(name, settings)
     model = load_model(
-        name, device, variant=variant, settings=settings, report=report, tell=tell, adapter=adapter, found=found
+        name, device, variant=variant, settings=settings, report=report, tell=tell, adapter=adapter, source=source
     )
     return start(model, device, plan_for(model, device, settings), lambda line: tell(Notice(line)))
 
@@ -108,10 +107,8 @@ def known_before(
     device = device_for(name, settings)
     if name.startswith(RANDOM):
         return None, precision_name(language_dtype(settings, device, made_up_facts(name, variant, device))), device.name
-    folder = find(name, variant=variant, offline=settings.offline, report=report).folder
-    assert folder is not None
-    known = with_needs(facts_of(Checkpoint.open(folder)), device, folder)
-    return folder, precision_name(language_dtype(settings, device, known)), device.name
+    source = source_of(name, variant, settings, report)
+    return source.folder, precision_name(language_dtype(settings, device, source.facts(device))), device.name
 
 
 def passed_over(device: Device) -> DeviceError | None:
@@ -129,17 +126,68 @@ def device_for(name: str, settings: EngineSettings) -> Device:
     return device
 
 
-def host_for(name: str, found: Found, settings: EngineSettings) -> HostDevice | None:
+@dataclass(frozen=True)
+class ModelSource:
+    """The folder of a model. Its headers and its configuration are read once."""
+
+    folder: Path
+    name: str  # of the model
+    adapter: Adapter | None = None  # of a tuned voice, which is merged into the weights
+
+    @cached_property
+    def family(self) -> Family:
+        """Its family."""
+        return family_of(self.folder)
+
+    @cached_property
+    def config(self) -> Any:
+        """What its family has read."""
+        return self.family.read_config(self.folder)
+
+    @cached_property
+    def stored(self) -> Stored | None:
+        """The tensors of the networks that speak; None where only modules of PyTorch know them."""
+        return None if self.family.stored is None else self.family.stored(self.config)
+
+    @cached_property
+    def _weights(self) -> Checkpoint:
+        return Checkpoint.open(self.folder)
+
+    def opened(self, place: str) -> Checkpoint:
+        """The tensors of a folder inside that of the model."""
+        if place:
+            return Checkpoint.open(self.folder / place)
+        return self._weights if self.adapter is None else MergedCheckpoint.of(self._weights, self.adapter)
+
+    def facts(self, device: Device) -> Facts:
+        """What its precision depends on; on a card also what it takes."""
+        found = facts_of(self._weights)
+        return found if device.name == "cpu" else replace(found, needs=needs_of(self.stored, device))
+
+    def sha256(self, read: bool = False) -> str | None:
+        """The sum of all weights; `read` the files if it is not known. What is kept of a tuned voice is its own."""
+        found = model_sha256(self.folder, read=read)
+        if self.adapter is None or found is None:
+            return found
+        return hashlib.sha256(f"{found} {self.adapter.sha256}".encode()).hexdigest()
+
+
+def source_of(
+    name: str, variant: str | None, settings: EngineSettings, report: Report | None, adapter: Adapter | None = None
+) -> ModelSource:
+    """The folder of a model that is not random, which may have to be downloaded."""
+    found = find(name, variant=variant, offline=settings.offline, report=report)
+    assert found.folder is not None
+    return ModelSource(found.folder, found.name, adapter)
+
+
+def host_for(name: str, source: ModelSource, settings: EngineSettings) -> HostDevice | None:
     """The CPU without PyTorch, for a model that the compiled library calculates; None for others."""
-    if found.folder is None or variable(NATIVE) == "0" or not Compute.usable():
-        return None
-    family = family_of(found.folder)
-    if family.stored is None:
+    if variable(NATIVE) == "0" or not Compute.usable() or source.stored is None:
         return None
     device = HostDevice(settings.threads or threads_for(name), settings.threads or omp_threads() or physical_cores())
     device.limit(settings.max_memory)
-    language = language_dtype(settings, device, facts_of(Checkpoint.open(found.folder)))
-    sizes = family.stored(family.read_config(found.folder)).language[1]
+    language, sizes = language_dtype(settings, device, source.facts(device)), source.stored.language[1]
     stacks = ([prod(size) for part, size in sizes.items() if part.startswith(f"{name}.stack.")]
               for name in ("talker", "predictor"))  # fmt: skip
     if language != EIGHT and (language != "float32" or any(4 * sum(stack) > SMALL for stack in stacks)):
@@ -170,9 +218,9 @@ def load_model(
     report: Report | None = None,
     tell: Callable[[Notice], None] = lambda notice: None,
     adapter: Adapter | None = None,
-    found: Found | None = None,
+    source: ModelSource | None = None,
 ) -> SpeechModel:
-    """The model called `name`, ready to speak on `device`. `variant` completes a bare size such as "0.6b". `found`:
+    """The model called `name`, ready to speak on `device`. `variant` completes a bare size such as "0.6b". `source`:
     where it is, if that is known.
 
     `tell` is called with what takes longer at the first start, or at every one.
@@ -190,9 +238,8 @@ def load_model(
                 check_room(name, known, language, device, settings, tell)
             model = _networks().random(name, variant, device, language)
         else:
-            found = found or find(name, variant=variant, offline=settings.offline, report=report)
-            assert found.folder is not None
-            model, _ = stored_model(found.folder, found.name, device, settings, tell, adapter)
+            source = source or source_of(name, variant, settings, report, adapter)
+            model, _ = stored_model(source, device, settings, tell)
         if isinstance(device, HostDevice):
             device.eight = model.precision == precision_name(EIGHT)
         return model
@@ -205,52 +252,28 @@ def load_model(
 
 
 def stored_model(
-    folder: Path,
-    name: str,
+    source: ModelSource,
     device: Device,
     settings: EngineSettings,
     tell: Callable[[Notice], None],
-    adapter: Adapter | None = None,
     ops: Ops | None = None,
 ) -> tuple[SpeechModel, Any]:
     """The model in a folder, and its parts as modules of PyTorch, if it has them. `ops`: other operations than the
     device's, as for training."""
-    known = with_needs(facts_of(Checkpoint.open(folder)), device, folder)
+    known, pieces = source.facts(device), None
     language = language_dtype(settings, device, known)
 
     def check(sizes: Mapping[str, tuple[int, ...]], decoder_numbers: int) -> None:
         needs = replace(needs_on(device), language=sizes, decoder_numbers=decoder_numbers)
-        check_room(name, replace(known, needs=needs), language, device, settings, tell)
+        check_room(source.name, replace(known, needs=needs), language, device, settings, tell)
 
-    def opened(place: str) -> Checkpoint:
-        files = Checkpoint.open(folder / place)
-        return files if adapter is None or place else MergedCheckpoint.of(files, adapter)
-
-    def total(read: bool = False) -> str | None:
-        """What is kept of a tuned voice is its own."""
-        found = model_sha256(folder, read=read)
-        if adapter is None or found is None:
-            return found
-        return hashlib.sha256(f"{found} {adapter.sha256}".encode()).hexdigest()
-
-    source, pieces = ModelSource(folder, name, opened, total), None
     if isinstance(device, HostDevice) and device.torch_device is None:
         model = _compiled(source, device, settings, language, check, tell)
     else:
         ops = device.ops() if ops is None else ops
         model, pieces = _networks().stored(source, device, settings, language, check, tell, ops)
-    mine = None if adapter is None else adapter.sha256
-    return replace(model, sha256=model_sha256(folder), adapter=mine), pieces
-
-
-@dataclass(frozen=True)
-class ModelSource:
-    """Where the values of a model are."""
-
-    folder: Path
-    name: str  # of the model
-    opened: Callable[[str], Checkpoint]  # a folder inside that of the model -> its tensors
-    total: Callable[[bool], str | None]  # the sum of all weights; True: read the files if it is not known
+    mine = None if source.adapter is None else source.adapter.sha256
+    return replace(model, sha256=model_sha256(source.folder), adapter=mine), pieces
 
 
 def _compiled(
@@ -262,11 +285,9 @@ def _compiled(
     tell: Callable[[Notice], None],
 ) -> SpeechModel:
     """The model of a folder that `host_for` has found possible, without PyTorch."""
-    family = family_of(source.folder)
-    config = family.read_config(source.folder)
+    family, config, stored = source.family, source.config, source.stored
     tokenizer = read_tokenizer(source.folder, config.text_vocabulary, settings.mistral_pattern)
-    assert family.stored is not None and family.compiled is not None
-    stored = family.stored(config)
+    assert stored is not None and family.compiled is not None
     files = {one[2]: source.opened(one[2]) for one in (stored.language, stored.decoder)}
     for names, sizes, place, leftover in (stored.language, stored.decoder):
         shapes = {called: (None, size) for called, size in sizes.items()}
@@ -275,7 +296,7 @@ def _compiled(
     names, _, place, _ = stored.language
     ready: dict[str, np.ndarray] = {}
     if language == EIGHT:
-        ready = eight.matrices(origin_of(source, stored, files), Compute.eight_bits(), tell)
+        ready = eight.matrices(origin_of(source, files), Compute.eight_bits(), tell)
     compute = Compute.over(
         language == EIGHT,
         values_of(names, files[place], ready),
@@ -287,8 +308,10 @@ def _compiled(
     return replace(model, cloner=family.cloner(config, partial(_encoder, source.folder, device), _tensor))
 
 
-def origin_of(source: ModelSource, stored: Stored, files: Mapping[str, Checkpoint]) -> eight.Origin:
+def origin_of(source: ModelSource, files: Mapping[str, Checkpoint]) -> eight.Origin:
     """Where everything that is kept with matrices in 8 bits comes from. `files`: by their folder."""
+    stored = source.stored
+    assert stored is not None
     (names, sizes, place, _), (parts, _, codec, _) = stored.language, stored.decoder
     packed, rows = PackedCodec(stored.shape), InputRows(sizes)
 
@@ -297,7 +320,7 @@ def origin_of(source: ModelSource, stored: Stored, files: Mapping[str, Checkpoin
         yield from packed.made(values_of(parts, files[codec]))
 
     beside = eight.Beside(rows.shapes() | packed.shapes(), made)
-    return eight.Origin(sizes, names, files[place], source.name, source.total(True), beside)
+    return eight.Origin(sizes, names, files[place], source.name, source.sha256(read=True), beside)
 
 
 def _networks() -> Any:
@@ -345,7 +368,7 @@ def made_up_facts(name: str, variant: str | None, device: Device) -> Facts:
     if family.stored is None:
         return Facts(experts=True)
     if device.name != "cpu":
-        return Facts(needs=needs_of(family, config, device))
+        return Facts(needs=needs_of(family.stored(config), device))
     return Facts(None, 4 * sum(map(prod, family.stored(config).language[1].values())))
 
 
@@ -356,21 +379,12 @@ def needs_on(device: Device) -> Needs:
     return Needs({}, 0, None, decoder_item=4 if device.ops().codec is None else 2)
 
 
-def needs_of(family: Family, config: Any, device: Device) -> Needs | None:
+def needs_of(stored: Stored | None, device: Device) -> Needs | None:
     """What a model takes; None where only its modules tell."""
-    if family.stored is None:
+    if stored is None:
         return None
-    stored = family.stored(config)
     numbers = sum(map(prod, stored.decoder[1].values()))
     return replace(needs_on(device), language=stored.language[1], decoder_numbers=numbers)
-
-
-def with_needs(facts: Facts, device: Device, folder: Path) -> Facts:
-    """The facts of a folder, on a card with what the model takes."""
-    if device.name == "cpu":
-        return facts
-    family = family_of(folder)
-    return replace(facts, needs=needs_of(family, family.read_config(folder), device))
 
 
 def check_room(
@@ -400,7 +414,8 @@ def smaller(needs: Needs, language: str, device: Device, possible: bool) -> Iter
     if possible and language != EIGHT:
         yield eights, needs.least_bytes(EIGHT)
     family, config = made_up("0.6b", None)
-    other = needs_of(family, config, device)
+    assert family.stored is not None
+    other = needs_of(family.stored(config), device)
     assert other is not None
     yield "-m 0.6b", other.least_bytes(type_name(device.dtype))
     if possible:
@@ -472,7 +487,8 @@ class OnCard:
 def room_for(name: str, device: Device, settings: EngineSettings = DEFAULT) -> OnCard | None:
     """For a released model; None if it does not fit."""
     family, config = made_up(name, None)
-    needs = needs_of(family, config, device)
+    assert family.stored is not None
+    needs = needs_of(family.stored(config), device)
     assert needs is not None
     language = language_dtype(settings, device, Facts(needs=needs))
     if needs.least_bytes(language) > device.free_bytes():

@@ -13,10 +13,10 @@ from torch import nn
 
 from omnitts_cli.devices.device import Device
 from omnitts_cli.errors import Notice
-from omnitts_cli.families.common.family import Family, Stored
+from omnitts_cli.families.common.family import Family
 from omnitts_cli.families.common.parts import Part
 from omnitts_cli.families.common.tokenizer import PieceTokenizer, read_tokenizer
-from omnitts_cli.families.known import family_of, made_up
+from omnitts_cli.families.known import made_up
 from omnitts_cli.families.toy import toy
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import EIGHT, Ops
@@ -25,7 +25,7 @@ from omnitts_cli.models.compiled import ROWS
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.models.slot_decoder import place_weights
 from omnitts_cli.settings.engine import EngineSettings
-from omnitts_cli.speech.load import origin_of
+from omnitts_cli.speech.load import ModelSource, origin_of
 from omnitts_cli.weights import eight
 from omnitts_cli.weights.arrays import sources_of, unusable
 from omnitts_cli.weights.checkpoint import Checkpoint, dtype_of
@@ -38,7 +38,7 @@ Pack = Callable[[torch.Tensor, int], torch.Tensor]
 
 
 def stored(
-    source: Any,
+    source: ModelSource,
     device: Device,
     settings: EngineSettings,
     language: str,
@@ -46,9 +46,8 @@ def stored(
     tell: Callable[[Notice], None],
     ops: Ops,
 ) -> tuple[SpeechModel, Any]:
-    """The model of a `load.ModelSource`, with its language side in the precision `language`; and its parts."""
-    family = family_of(source.folder)
-    config = family.read_config(source.folder)
+    """The model of a folder, with its language side in the precision `language`; and its parts."""
+    family, config = source.family, source.config
     tokenizer = read_tokenizer(source.folder, config.text_vocabulary, settings.mistral_pattern)
     pieces = family.parts(config, ops)
     files = {part.folder: source.opened(part.folder) for part in pieces.all()}
@@ -59,8 +58,7 @@ def stored(
         if not part.float32 and language == EIGHT:
             if ops.pack is not None:
                 return _packed_on_card(part, files[part.folder], device, ops.pack)
-            assert family.stored is not None
-            return _filled_with_eight(part, files, source, family.stored(config), device, tell)
+            return _filled_with_eight(part, files, source, device, tell)
         dtype, place = torch.float32 if part.float32 else dtype_of(language), place_of(part, device, ops)
         fill(part.module, part.names, files[part.folder], place, dtype, unused=part.leftover, host=HOST)
         return part.module
@@ -81,15 +79,14 @@ def encoder(folder: Path, part: Part) -> nn.Module:
 def _filled_with_eight(
     part: Part,
     files: Mapping[str, Checkpoint],
-    source: Any,
-    stored: Stored,
+    source: ModelSource,
     device: Device,
     tell: Callable[[Notice], None],
 ) -> nn.Module:
     """The language side with matrices in 8 bits, and the rest in float32."""
     bits = device.ops().eight
     assert bits is not None
-    kept = eight.matrices(origin_of(source, stored, files), bits, tell)
+    kept = eight.matrices(origin_of(source, files), bits, tell)
     ready = {called: torch.from_numpy(made) for called, made in kept.items() if called in part.names}
     mine, table = files[part.folder], sources_of(part.names[eight.TABLE])[0]
     ready[eight.TABLE] = torch.from_numpy(mine.mapped(table)).view(dtype_of(mine.names()[table][0]))

@@ -31,7 +31,7 @@ from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.speech import adapters, voice_files
 from omnitts_cli.speech.clip import Clip
 from omnitts_cli.speech.exported import write_model
-from omnitts_cli.speech.load import device_for, stored_model
+from omnitts_cli.speech.load import ModelSource, device_for, stored_model
 from omnitts_cli.speech.transcribe import HEARD_AT, Transcriber, recogniser, recogniser_here
 from omnitts_cli.speech.tts import TTS, load
 from omnitts_cli.speech.voices import Voice
@@ -310,7 +310,7 @@ class TuneRun:
         self.plan = plan if plan.room is not None or not plan.learning.full else with_room(plan, device)
         if self.plan.room is not None and not self.plan.room.fits:
             tell(Notice("all weights may not fit into the memory", cause=self.plan.room.words, hint="leave out --full"))
-        self.model, self.pieces = stored_model(found.folder, found.name, device, settings, tell, ops=plain.OPS)
+        self.model, self.pieces = stored_model(ModelSource(found.folder, found.name), device, settings, tell, plain.OPS)
         if "cloned" not in self.model.kinds or self.model.cloner is None:
             raise ModelError(f"{found.name} cannot clone, so it cannot be tuned", hint="-m 0.6b-base   or   -m tiny")
         if found.name != EMBEDDED and not device.captures:
