@@ -26,7 +26,7 @@ from omnitts_cli.training.teacher import SAMPLES_PER_FRAME as FRAME
 from omnitts_cli.training.team import Team
 from omnitts_cli.tuning import checkpoints
 from omnitts_cli.tuning.journal import Budget, Journal, falling_rate
-from omnitts_cli.tuning.learning import Capture, half, half_type, optimiser
+from omnitts_cli.tuning.learning import Capture, check_finite, half, half_type, optimiser
 
 LOOK_EVERY = 50  # steps between checks of the time budget
 WRITE_EVERY = 500  # steps between two lines of the journal
@@ -294,13 +294,15 @@ class TrainingLoop:
         values = (stage.losses / steps).tolist()
         stage.losses.zero_()
         used = stage.quantiser.leading.used() + stage.quantiser.residual.used()
+        losses = dict(zip(stage.LOSSES, values, strict=True))
         self.journal.write(
             step=self.steps,
-            **dict(zip(stage.LOSSES, values, strict=True)),
+            **losses,
             used=used,
             rate=float(stage.rate),
             hours=stage.pool.hours,
         )
+        check_finite(losses, self.steps)
         self.written = self.steps
         if self.stage.team.leads and self.journal.seconds - self.saved > SAVE_EVERY:
             self.saved = self.journal.seconds

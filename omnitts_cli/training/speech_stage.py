@@ -38,7 +38,7 @@ from omnitts_cli.training.tokens import TokenLists
 from omnitts_cli.training.validation_losses import unnamed_speaker_losses
 from omnitts_cli.tuning import checkpoints
 from omnitts_cli.tuning.journal import Budget, Journal, falling_rate
-from omnitts_cli.tuning.learning import half, optimiser
+from omnitts_cli.tuning.learning import check_finite, half, optimiser
 
 STEM = "speech"
 LOOK_EVERY = 20  # steps between checks of the time budget
@@ -285,8 +285,12 @@ def _loop(
         """Writes the mean losses since the last line."""
         values = (stage.losses / (steps - written)).tolist()
         stage.losses.zero_()
-        curves = dict(zip(LOSSES, values, strict=True)) | stage.held_back()
-        journal.write(step=steps, **curves, rate=float(stage.rate), hours=dataset.seconds / 3600, filling=filling)
+        losses = dict(zip(LOSSES, values, strict=True))
+        held_back = stage.held_back()
+        journal.write(
+            step=steps, **losses, **held_back, rate=float(stage.rate), hours=dataset.seconds / 3600, filling=filling
+        )
+        check_finite(losses, steps)
 
     while (spent := stage.team.agree(budget.spent, stage.device)) < 1.0:
         stage.rate.fill_(falling_rate(spent, plan.rate, plan.final_rate, steps, plan.warm_up))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any, Protocol
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from torch.optim.adamw import adamw
 
 from omnitts_cli.devices.device import Device
+from omnitts_cli.errors import OmniError
 from omnitts_cli.tuning.room import SCRATCH
 
 
@@ -18,6 +20,12 @@ class Capture(Protocol):
     """`Stream.capture`: records a step; returns what replays it."""
 
     def __call__(self, step: Callable[[], None], keeps: bool = False) -> Callable[[], None]: ...
+
+
+def check_finite(losses: dict[str, float], steps: int) -> None:
+    """Stops a training that can no longer learn, before it saves its weights."""
+    if bad := [name for name, value in losses.items() if not math.isfinite(value)]:
+        raise OmniError(f"after {steps} steps these losses are no numbers: {', '.join(bad)}")
 
 
 def half(device: Device) -> torch.autocast | nullcontext[None]:

@@ -74,7 +74,7 @@ def test_the_running_measure_is_trusted_alone_from_the_middle_on(
     """From the beginning, where the codec has learned before."""
     stage = CodecStage(small, CPUDevice(1), pool_of(shards, 0.01), Team())
     journal = Journal(tmp_path / "c", "codec")
-    loop = TrainingLoop(stage, lambda step: step, shards, journal, tmp_path, Budget(1.0), started)
+    loop = TrainingLoop(stage, lambda step, keeps=False: step, shards, journal, tmp_path, Budget(1.0), started)
     trusted = []
     for spent in (0.0, 0.25, 0.5, 0.9):
         loop._set_rate(spent)

@@ -26,7 +26,7 @@ from omnitts_cli.tuning.journal import Journal
 
 
 def begin(stage: PolishStage) -> None:
-    stage.begin(lambda step: step, Journal(Path("/dev/null"), "polish", echo=False))
+    stage.begin(lambda step, keeps=False: step, Journal(Path("/dev/null"), "polish", echo=False))
 
 
 def test_codes_stay_while_decoder_and_discriminators_learn(small: Recipe, shards: ShardReader) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 
-from omnitts_cli.tuning.learning import HalfMoments
+from omnitts_cli.errors import OmniError
+from omnitts_cli.tuning.learning import HalfMoments, check_finite
 
 BETAS, DECAY, RATE = (0.9, 0.95), 0.01, torch.tensor(1e-3)
 
@@ -51,3 +53,10 @@ def test_moments_follow_gradients_that_become_small() -> None:
             optimiser.step()
     moments = [optimiser.state[weight]["exp_avg_sq"].float() for weight, optimiser in ((one, half), (other, full))]
     assert torch.allclose(*moments, rtol=0.03) and one.grad is not None
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+def test_losses_that_are_no_numbers_are_named(wrong: float) -> None:
+    check_finite({"first": 1.0, "rest": 2.0}, 500)
+    with pytest.raises(OmniError, match=r"500.*rest"):
+        check_finite({"first": 1.0, "rest": wrong}, 500)
