@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
+from omnitts_cli.settings.setting import readable_size
+
 Shapes = Mapping[str, tuple[int, ...]]
 """Of the language side's weights, by name."""
 
@@ -44,7 +46,7 @@ class WayPlan:
     @property
     def words(self) -> str:
         """For people."""
-        about = f"about {self.size_bytes / 1e9:.1f} of {self.free / 1e9:.1f} GB"
+        about = f"about {readable_size(self.size_bytes)} of {readable_size(self.free)}"
         return f"{about}; {self.way.words}" if self.way.words else about
 
     @property

@@ -10,6 +10,7 @@ import torch
 from omnitts_cli.families.known import made_up
 from omnitts_cli.models.layers import Stack
 from omnitts_cli.models.shapes import StackShape
+from omnitts_cli.settings.setting import readable_size
 from omnitts_cli.tuning.room import BESIDE, WAYS, needed, room_for, stack_bytes
 
 
@@ -30,8 +31,9 @@ def test_it_is_what_a_card_has_allocated(frames: int, measured: float) -> None:
 
 @pytest.mark.parametrize(("gb", "number"), [(80, 0), (36, 1), (24, 2), (16, 2)])
 def test_the_fastest_way_that_fits_is_chosen(gb: int, number: int) -> None:
-    room = room_for(shapes_of("1.7b-base"), gb * 10**9, 1221, 256, True)
-    assert room.way == WAYS[number] and room.fits == (gb > 16) and f"{gb:.1f} GB" in room.words
+    free = gb * 10**9
+    room = room_for(shapes_of("1.7b-base"), free, 1221, 256, True)
+    assert room.way == WAYS[number] and room.fits == (gb > 16) and readable_size(free) in room.words
 
 
 @pytest.mark.parametrize("recomputes", [False, True])
