@@ -152,7 +152,7 @@ def test_what_a_lost_worker_had_not_uploaded_is_spoken_again(
     actors = two_workers(monkeypatch, lambda actor, rows: actor.leases == 2)
     done = omnitts("batch", "rows.jsonl", "-O", f"{s3}/out", *TOY, "--to", to, "--ray", "local", "--json")
     assert done.code == 0, done.err
-    assert [len(actor.workers) for actor in actors] == [2, 2]
+    assert [actor.deaths for actor in actors] == [1, 1]  # the last one need not start again if the other does its rows
     assert sums(f"{s3}/out") == sums("whole") and stored(f"{s3}/out") == sorted(sums(f"{s3}/out").values())
     segments = Bucket(f"{s3}/out").sizes(FOLDER)
     assert all(name.startswith("000001-w") for name in segments) and len(segments) > 1
