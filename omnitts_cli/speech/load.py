@@ -264,7 +264,8 @@ def stored_model(
     language = language_dtype(settings, device, known)
 
     def check(sizes: Mapping[str, tuple[int, ...]], decoder_numbers: int) -> None:
-        needs = replace(needs_on(device), language=sizes, decoder_numbers=decoder_numbers)
+        words = device.torch_device is None and known.stored == "bfloat16" and source.adapter is None
+        needs = replace(needs_on(device), language=sizes, decoder_numbers=decoder_numbers, words=words)
         check_room(source.name, replace(known, needs=needs), language, device, settings, tell)
 
     if isinstance(device, HostDevice) and device.torch_device is None:

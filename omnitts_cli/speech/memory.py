@@ -39,6 +39,7 @@ class Needs:
     bits: EightBits | None
     lean: bool = False  # without PyTorch
     decoder_item: int = 4  # bytes of a weight of the decoder on a card
+    words: bool = False  # in float32, matrices of the stacks are exact in bfloat16 and take two bytes a weight
 
     def size_bytes(self, language: str) -> int:
         """The program, the language side in a precision, the predictor's input rows, and the decoder. In 8 bits, the
@@ -49,6 +50,8 @@ class Needs:
             if language == EIGHT and eight.is_matrix(name):
                 assert self.bits is not None
                 total += prod(eight.size_of(self.bits, name, shape))
+            elif self.words and language == "float32" and eight.in_stack(name):
+                total += 2 * prod(shape)
             elif language != EIGHT or name != eight.TABLE:
                 total += item * prod(shape)
         return total + item * sum(prod(shape) for _, shape in InputRows(self.language).shapes().values())

@@ -44,8 +44,11 @@ Tell = Callable[[Notice], None]
 
 def is_matrix(name: str) -> bool:
     """Whether a tensor of the language side is kept in 8 bits."""
-    if name in ("talker.head", "predictor.heads", "predictor.project.weight"):
-        return True
+    return name in ("talker.head", "predictor.heads", "predictor.project.weight") or in_stack(name)
+
+
+def in_stack(name: str) -> bool:
+    """Whether it is a matrix of a layer of the talker or of the predictor."""
     return name.startswith(("talker.stack.layers.", "predictor.stack.layers.")) and name.rpartition(".")[2] in MATRICES
 
 

@@ -12,14 +12,18 @@ import torch
 from golden_set import checkpoint
 
 from omnitts_cli.devices.cpu import CPUDevice
+from omnitts_cli.devices.host import HostDevice
 from omnitts_cli.errors import DeviceError, Notice
 from omnitts_cli.families.known import made_up
 from omnitts_cli.kernels import plain, plain_codec, plain_eight
+from omnitts_cli.kernels.cpu import networks
 from omnitts_cli.kernels.ops import EIGHT
 from omnitts_cli.settings.engine import EngineSettings
+from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.speech import load
 from omnitts_cli.speech.load import load_model
 from omnitts_cli.speech.memory import Needs, shortage
+from omnitts_cli.weights.eight import in_stack
 
 
 @pytest.fixture
@@ -70,6 +74,28 @@ def test_the_precision_that_would_fit_is_named(device: CPUDevice, monkeypatch: p
     ):
         found = said(kind, free, possible)
         assert found is not None and "--dtype" not in str(found.hint) and "-m tiny" in str(found.hint)
+
+
+@pytest.mark.usefixtures("device")  # skips without the compiled library
+@pytest.mark.parametrize("name", [EMBEDDED, str(checkpoint("custom_voice_small"))])
+def test_matrices_are_counted_as_they_are_kept(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the stacks, without the outputs that fill a panel. The embedded voice is stored in bfloat16."""
+    planned, kept = list[Needs](), list[int]()
+    real = networks.matrix_of
+
+    def made(arrays: list[Any], weight: Any, *more: Any) -> networks.Matrix:
+        matrix = real(arrays, weight, *more)
+        kept.append(weight.size * (4 if matrix.form == networks.FLOATS else 2))
+        return matrix
+
+    monkeypatch.setattr(networks, "matrix_of", made)
+    monkeypatch.setattr(load, "check_room", lambda name, known, *more: planned.append(known.needs))
+    load_model(name, HostDevice(1))
+    (needs,) = planned
+    others = {part: shape for part, shape in needs.language.items() if not in_stack(part)}
+    counted = needs.size_bytes("float32") - replace(needs, language=others).size_bytes("float32")
+    assert counted == sum(kept[: len(needs.language) - len(others)]) > 0
+    assert needs.words == (name == EMBEDDED)
 
 
 def test_it_is_said_before_the_weights_are_read(
