@@ -18,7 +18,7 @@ from omnitts_cli.fleet.report import Summary
 from omnitts_cli.fleet.run import Pace
 from omnitts_cli.fleet.url_job import UrlJob
 from omnitts_cli.settings.corpus import BatchMachine, Corpus, Verification
-from omnitts_cli.settings.table import Intent, Messages, Network, Speech, TextIn
+from omnitts_cli.settings.table import Messages, Network, Speech, TextIn
 from omnitts_cli.speech.tts import TTS
 from omnitts_cli.terminal.console import console
 from omnitts_cli.terminal.progress import Progress, duration, estimate
@@ -34,7 +34,6 @@ def batch(
     text: TextIn,
     speech: Speech,
     machine: BatchMachine,
-    intent: Intent,
     network: Network,
     messages: Messages,
 ) -> None:

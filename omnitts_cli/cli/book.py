@@ -19,11 +19,11 @@ from omnitts_cli.books.marks import Marks
 from omnitts_cli.books.reader import chosen, read_book
 from omnitts_cli.books.tags import TAGGERS, TaggedSink
 from omnitts_cli.cli import length, sound_out
-from omnitts_cli.cli.job import opened_model, settings_for
+from omnitts_cli.cli.job import Job, opened_model, settings_for
 from omnitts_cli.cli.sound_out import folder_for_sound
 from omnitts_cli.cli.text_in import as_meant, as_utf8, check_sources, opened
 from omnitts_cli.errors import UsageError
-from omnitts_cli.settings.table import Book, Folder, Machine, Messages, Network, Results, Speech, TextIn
+from omnitts_cli.settings.table import Book, Folder, Machine, Results
 from omnitts_cli.speech.tts import TTS
 from omnitts_cli.terminal.console import console
 from omnitts_cli.terminal.progress import Progress, duration, estimate
@@ -41,32 +41,26 @@ if TYPE_CHECKING:
 class BookCommand:
     """`say` for a book or a dialogue."""
 
-    words: list[str] | None
-    text: TextIn
-    speech: Speech
-    output: Results
-    machine: Machine
-    network: Network
-    messages: Messages
+    asked: Job
     book: Book
 
     def run(self, folder: Folder) -> None:
         self.refuse_contradictions(folder)
         read = [name for name in (self.book.cast, self.book.cover) if name]
-        sound_out.refuse_overwriting(self.output, (*self.text.file, *self.text.lexicon, *read))
+        sound_out.refuse_overwriting(self.asked.output, (*self.asked.text.file, *self.asked.text.lexicon, *read))
         cast = read_cast(self.book.cast) if self.book.cast else Cast(tags=self.book.dialogue)
-        cast.check_style(self.speech.style)
+        cast.check_style(self.asked.speech.style)
         document = self.document(lines=cast.lines)
         chapters = chosen(document.sections, self.book.chapters)
         marks = self.marks(document)
-        known = {**settings_for(self.machine, self.network), "patient": True, "fixed_chunks": True}
+        known = {**settings_for(self.asked.machine, self.asked.network), "patient": True, "fixed_chunks": True}
         if "first_chunk" in known and known["first_chunk"] == Machine.first_chunk:
             known |= {"first_chunk": BOOK_CHUNK, "chunk": BOOK_CHUNK}
         with ExitStack() as closing:
-            progress = closing.enter_context(Progress("speaking", self.messages.progress))
+            progress = closing.enter_context(Progress("speaking", self.asked.messages.progress))
             job = BookJob(
-                chapters, cast, self.text, self.speech, known, language=document.language, subtype=self.output.subtype,
-                chapter_gap_s=self.book.chapter_gap / 1000, tell=console.notice,
+                chapters, cast, self.asked.text, self.asked.speech, known, language=document.language,
+                subtype=self.asked.output.subtype, chapter_gap_s=self.book.chapter_gap / 1000, tell=console.notice,
                 look=partial(tell_pace, progress),
             )  # fmt: skip
             planned = self.planned(job)
@@ -82,7 +76,9 @@ class BookCommand:
                 closing.callback(subs.discard)
 
             def open_model(name: str, variant: str, voice: str | None) -> AbstractContextManager[TTS]:
-                return opened_model(name, variant, self.machine, self.network, self.messages, voice=voice, **known)
+                return opened_model(
+                    name, variant, self.asked.machine, self.asked.network, self.asked.messages, voice=voice, **known
+                )
 
             try:
                 result = job.run(planned, cache, open_model, place)
@@ -99,17 +95,17 @@ class BookCommand:
     @property
     def only_lists(self) -> bool:
         """Whether nothing is spoken."""
-        return self.book.list_chapters or self.output.dry_run
+        return self.book.list_chapters or self.asked.output.dry_run
 
     def planned(self, job: BookJob) -> list[Chapter]:
         """The chapters in units. A very long book is asked about first, as it also takes long to split."""
         if self.only_lists:
             return job.plan()
         seconds = sum(length.seconds_of_blocks(section.blocks) for _, section in job.chapters)
-        length.confirm(seconds / self.speech.speed, self.output.max_hours, self.messages)
+        length.confirm(seconds / self.asked.speech.speed, self.asked.output.max_hours, self.asked.messages)
         planned = job.plan()
         seconds = sum(chapter.expected_s for chapter in planned)
-        length.tell(seconds / self.speech.speed, f"{counted_chapters(planned)}, ")
+        length.tell(seconds / self.asked.speech.speed, f"{counted_chapters(planned)}, ")
         return planned
 
     def place(
@@ -117,31 +113,31 @@ class BookCommand:
     ) -> BookPlace | ChapterFiles:
         """Where the sound goes. A folder is removed again if nothing gets into it."""
         if folder.output_dir is None:
-            return BookPlace(self.output, rate, work, marks)
+            return BookPlace(self.asked.output, rate, work, marks)
         closing.enter_context(folder_for_sound(Path(folder.output_dir)))
-        return ChapterFiles(Path(folder.output_dir), self.output, rate, marks, chapters[-1].number)
+        return ChapterFiles(Path(folder.output_dir), self.asked.output, rate, marks, chapters[-1].number)
 
     def subtitles(self, job: BookJob) -> sound_out.SubtitleFiles | None:
         """The files of --subs. With --subs-by words, the job also finds the times of words."""
-        if not self.output.subs:
+        if not self.asked.output.subs:
             return None
-        language = self.speech.language if self.speech.language != "auto" else job.book_language() or "auto"
-        subs = sound_out.SubtitleFiles(self.output, language, offline=self.network.offline)
+        language = self.asked.speech.language if self.asked.speech.language != "auto" else job.book_language() or "auto"
+        subs = sound_out.SubtitleFiles(self.asked.output, language, offline=self.asked.network.offline)
         job.times = subs.timed.times if subs.timed else None
         return subs
 
     def refuse_contradictions(self, folder: Folder) -> None:
         if folder.output_dir:
-            sound_out.refuse_one_output(self.output)
-        if self.output.codes:
+            sound_out.refuse_one_output(self.asked.output)
+        if self.asked.output.codes:
             raise UsageError("--codes cannot be used with a book or a cast", hint="leave --codes out")
-        if self.output.via not in ("auto", "off"):
-            raise UsageError(f"a book cannot be used with --via {self.output.via}", hint="--via off")
+        if self.asked.output.via not in ("auto", "off"):
+            raise UsageError(f"a book cannot be used with --via {self.asked.output.via}", hint="--via off")
         if self.book.cast and self.book.dialogue:
             raise UsageError("--dialogue has no effect with --cast", hint="leave --dialogue out")
 
     def document(self, *, lines: bool) -> Document:
-        words, text = as_meant(self.words, self.text)
+        words, text = as_meant(self.asked.words, self.asked.text)
         if words and text.file:
             raise UsageError("a book cannot have words before its files", hint="-f introduction.txt -f BOOK")
         check_sources(words, text, "say")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from omnitts_cli.audio.magic import is_recording
@@ -14,7 +15,7 @@ from omnitts_cli.cli.text_in import as_meant, instead_of
 from omnitts_cli.errors import InputError, UsageError
 from omnitts_cli.settings.commands import Clip
 from omnitts_cli.settings.environment import EMBEDDED
-from omnitts_cli.settings.table import Intent, Machine, Messages, Network, Results, Speech, TextIn
+from omnitts_cli.settings.table import TextIn
 from omnitts_cli.speech import reference as references
 from omnitts_cli.speech import voice_files
 from omnitts_cli.speech.reference import Reference
@@ -23,33 +24,23 @@ from omnitts_cli.speech.voices import Voice
 from omnitts_cli.terminal.console import console
 
 
-def clone(
-    clip: Clip,
-    text: TextIn,
-    speech: Speech,
-    output: Results,
-    machine: Machine,
-    intent: Intent,
-    network: Network,
-    messages: Messages,
-    words: list[str] | None = None,
-) -> None:
+def clone(job: Job, clip: Clip) -> None:
     """Speak text in a voice like that of a clip."""
-    words, text = as_meant(words, text)
+    words, text = as_meant(job.words, job.text)
     if words and not clip.ref_audio and is_recording(Path(words[0])):
         meant = f"omnitts clone -r {shlex.quote(words[0])} " + (shlex.join(words[1:]) or '"text"')
         raise UsageError(f"-r is missing before the clip {words[0]}", hint=meant)
-    refuse_contradictions(clip, text, speech.voice)
-    sound_out.refuse_overwriting(output, clip.ref_audio)
-    reference = read(clip, output.asr_model, offline=network.offline)
-    job = Job("clone", words, text, speech, output, machine, network, messages, keeps_voice=clip.save_voice is not None)
+    refuse_contradictions(clip, text, job.speech.voice)
+    sound_out.refuse_overwriting(job.output, clip.ref_audio)
+    reference = read(clip, job.output.asr_model, offline=job.network.offline)
+    job = replace(job, words=words, text=text, keeps_voice=clip.save_voice is not None)
     with job.opened("base") as ready:
         if ready:
             tell_without(reference, ready.tts.engine.model.name)
             voice = ready.tts.clone(reference)
             if clip.save_voice:
                 keep(voice, clip, ready.tts)
-            ready.speak(voice, speech)
+            ready.speak(voice, job.speech)
 
 
 def refuse_contradictions(clip: Clip, text: TextIn, voice: str | None, command: str = 'clone "text"') -> None:

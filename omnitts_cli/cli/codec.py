@@ -27,7 +27,7 @@ from omnitts_cli.cli.sound_out import (
 from omnitts_cli.errors import InputError, UsageError
 from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.settings.setting import TARGET
-from omnitts_cli.settings.table import Intent, Machine, Messages, Model, Network, Output
+from omnitts_cli.settings.table import Machine, Messages, Model, Network, Output
 from omnitts_cli.speech.loop import SpeechEngine
 from omnitts_cli.terminal.console import console
 from omnitts_cli.terminal.signals import held
@@ -45,7 +45,6 @@ def encode(
     sound: str,
     model: Model,
     machine: Machine,
-    intent: Intent,
     network: Network,
     messages: Messages,
     file: str | None = None,
@@ -82,7 +81,6 @@ def decode(
     model: Model,
     output: Output,
     machine: Machine,
-    intent: Intent,
     network: Network,
     messages: Messages,
     sound: str | None = None,

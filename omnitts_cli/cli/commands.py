@@ -2,7 +2,7 @@
 
 The parser and every help text are drawn from it. Nothing here imports a body; that of the command that was typed is
 imported when it runs. A body is a function of plain values: it gets each group of options, and each argument and option
-of its own, under the name that it has in its row.
+of its own, under the name that it has in its row; what speaks a text gets a Job (cli/run.py:Command.for_body).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from omnitts_cli.cli.job import Job, opened_model
 from omnitts_cli.errors import UsageError
 from omnitts_cli.settings.commands import Clip, Takes
 from omnitts_cli.settings.environment import EMBEDDED
-from omnitts_cli.settings.table import Intent, Machine, Messages, Network, Results, Speech, TextIn
+from omnitts_cli.settings.table import Results, Speech, TextIn
 from omnitts_cli.speech import voice_files
 from omnitts_cli.terminal.console import console
 
@@ -26,24 +26,12 @@ LITTLE = frozenset("a an the and with without in at of from who speaks speaking 
 TAKE = re.compile(r"take-(\d{1,9})")
 
 
-def design(
-    takes: Takes,
-    text: TextIn,
-    speech: Speech,
-    output: Results,
-    machine: Machine,
-    intent: Intent,
-    network: Network,
-    messages: Messages,
-    words: list[str] | None = None,
-) -> None:
+def design(job: Job, takes: Takes) -> None:
     """Speak text in a voice made from a description."""
-    refuse_contradictions(takes, text, speech, output, words)
+    speech, output = job.speech, job.output
+    refuse_contradictions(takes, job.text, speech, output, job.words)
     outputs = tuple(outputs_of(takes, output))
-    job = Job(
-        "design", words, text, speech, outputs[0], machine, network, messages,
-        takes=outputs, names_outputs=takes.output_dir is not None,
-    )  # fmt: skip
+    job = replace(job, output=outputs[0], takes=outputs, names_outputs=takes.output_dir is not None)
     needed = takes.output_dir is not None and not output.dry_run
     with sound_out.folder_for_sound(Path(takes.output_dir or "."), needed=needed), job.opened("voice_design") as ready:
         if ready:
@@ -52,7 +40,7 @@ def design(
     if takes.save_voice and not (output.dry_run or output.audio_device == "list"):
         clip = Clip(ref_audio=(str(outputs[0].output),), save_voice=takes.save_voice, check=False)
         reference = clone.read(clip)
-        with opened_model(speech.model, "base", machine, network, messages) as tts:
+        with opened_model(speech.model, "base", job.machine, job.network, job.messages) as tts:
             voice = tts.clone(reference)
             about = {**voice.about, "source": f"design: {speech.style}"[:LONGEST_SOURCE]}
             clone.keep(replace(voice, about=about), clip, tts)

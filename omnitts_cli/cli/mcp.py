@@ -9,11 +9,11 @@ from omnitts_cli.cli import sound_out
 from omnitts_cli.cli.job import open_for
 from omnitts_cli.errors import UsageError
 from omnitts_cli.settings.commands import Hosted
-from omnitts_cli.settings.table import Intent, Machine, Messages, Network, Speech
+from omnitts_cli.settings.table import Machine, Messages, Network, Speech
 from omnitts_cli.terminal.console import console
 
 
-def mcp(hosted: Hosted, speech: Speech, machine: Machine, intent: Intent, network: Network, messages: Messages) -> None:
+def mcp(hosted: Hosted, speech: Speech, machine: Machine, network: Network, messages: Messages) -> None:
     """Serve speech tools to programs that use the Model Context Protocol."""
     from omnitts_cli.audio.speaker import open_speaker
     from omnitts_cli.doors.desk import Desk

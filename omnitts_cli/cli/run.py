@@ -62,6 +62,9 @@ class Rules:
     """-6 is a value, not an option."""
 
 
+JOB = {"words", "text", "speech", "output", "machine", "network", "messages"}
+
+
 @dataclass(frozen=True)
 class Command:
     """One row. `name` as it is typed: "say", "voices list". `body`: "module:function", a place in the package.
@@ -91,6 +94,13 @@ class Command:
         """Its settings, by group."""
         absent = self.rules.absent
         return {name: [one for one in fields_of(group) if one.name not in absent] for name, group in self.types.items()}
+
+    def for_body(self, values: dict[str, Any]) -> dict[str, Any]:
+        """What its body gets. A preset has been read by then; a text and what it needs to be spoken are one Job."""
+        values.pop("intent", None)
+        if JOB <= values.keys():
+            values["job"] = load("cli.job:Job")(self.name, **{name: values.pop(name) for name in JOB})
+        return values
 
 
 def load(place: str) -> Any:
@@ -127,7 +137,7 @@ def run(row: Command, fields: Mapping[str, list[Field]], typed: Mapping[str, Any
         refuse_idle(settings, given, layers)
     console.stdout.claim()
     try:
-        load(row.body)(**values)
+        load(row.body)(**row.for_body(values))
     except (VoiceError, ModelError, UsageError) as error:
         raise (with_origin(error, layers, settings) if layers is not None else error) from None
     except BrokenPipeError:

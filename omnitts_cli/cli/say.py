@@ -12,7 +12,7 @@ from omnitts_cli.cli.job import Job
 from omnitts_cli.cli.sound_out import folder_for_sound
 from omnitts_cli.cli.text_in import check_files
 from omnitts_cli.errors import UsageError
-from omnitts_cli.settings.table import Book, Folder, Intent, Live, Machine, Messages, Network, Results, Speech, TextIn
+from omnitts_cli.settings.table import Book, Folder, Live, Machine, Messages, Network, Results, Speech, TextIn
 from omnitts_cli.speech.voice_files import model_of
 from omnitts_cli.speech.voices import saved_voice
 
@@ -20,36 +20,21 @@ NO_FOLDER, NO_BOOK = Folder(), Book()
 BOOK_FILES = (".epub", ".md", ".markdown")
 
 
-def say(
-    text: TextIn,
-    speech: Speech,
-    output: Results,
-    machine: Machine,
-    intent: Intent,
-    network: Network,
-    messages: Messages,
-    folder: Folder = NO_FOLDER,
-    book: Book = NO_BOOK,
-    words: list[str] | None = None,
-) -> None:
+def say(job: Job, folder: Folder = NO_FOLDER, book: Book = NO_BOOK) -> None:
     """Speak text."""
-    if is_book(text, output, folder, book):
+    if is_book(job.text, job.output, folder, book):
         from omnitts_cli.cli.book import BookCommand  # none of this for other texts
 
-        return BookCommand(words, text, speech, output, machine, network, messages, book).run(folder)
+        return BookCommand(job, book).run(folder)
     if folder.output_dir is None:
-        return speak(Job("say", words, text, speech, output, machine, network, messages))
+        return speak(job)
+    text, output = job.text, job.output
     sound_out.refuse_one_output(output)
     texts = tuple(replace(text, file=(name,)) for name in text.file) or (text,)
     outputs = tuple(outputs_of(Path(folder.output_dir), texts, output))
     check_files(texts)
     with folder_for_sound(Path(folder.output_dir), needed=not output.dry_run):
-        speak(
-            Job(
-                "say", words, texts[0], speech, outputs[0], machine, network, messages,
-                takes=outputs, texts=texts, names_outputs=True,
-            )
-        )  # fmt: skip
+        speak(replace(job, text=texts[0], output=outputs[0], takes=outputs, texts=texts, names_outputs=True))
 
 
 def outputs_of(folder: Path, texts: Sequence[TextIn], output: Results) -> Iterator[Results]:
@@ -77,18 +62,9 @@ def speak(job: Job) -> None:
             ready.speak(saved or job.speech.voice, job.speech)
 
 
-def play(
-    live: Live,
-    text: TextIn,
-    speech: Speech,
-    output: Results,
-    machine: Machine,
-    intent: Intent,
-    network: Network,
-    messages: Messages,
-    words: list[str] | None = None,
-) -> None:
+def play(job: Job, live: Live) -> None:
     """Speak live: standard input as it arrives, a file, or words. Space pauses, q stops."""
+    output = job.output
     if output.audio_device == "list":
         return sound_out.list_speakers()
     if output.play is False:
@@ -97,20 +73,7 @@ def play(
         raise UsageError("--karaoke cannot be used with --live", hint="leave --live out")
     if output.output == "-":
         raise UsageError("play cannot write to standard output", hint="omnitts say -o -")
-    speak(
-        Job(
-            "play",
-            words,
-            text,
-            speech,
-            replace(output, play=True),
-            machine,
-            network,
-            messages,
-            live.live,
-            karaoke=live.karaoke,
-        )
-    )
+    speak(replace(job, output=replace(output, play=True), live=live.live, karaoke=live.karaoke))
 
 
 def is_book(text: TextIn, output: Results, folder: Folder, book: Book) -> bool:
@@ -128,16 +91,9 @@ def is_book(text: TextIn, output: Results, folder: Folder, book: Book) -> bool:
 
 
 def preview(
-    name: str,
-    speech: Speech,
-    output: Results,
-    machine: Machine,
-    intent: Intent,
-    network: Network,
-    messages: Messages,
-    text: str,
+    name: str, speech: Speech, output: Results, machine: Machine, network: Network, messages: Messages, text: str
 ) -> None:
     """Speak a sample sentence in a voice."""
     if output.output is None and output.play is None and not output.dry_run:
         output = replace(output, play=True)  # a preview is heard; it leaves no file unasked
-    say(TextIn(), replace(speech, voice=name), output, machine, intent, network, messages, words=[text])
+    say(Job("say", [text], TextIn(), replace(speech, voice=name), output, machine, network, messages))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from omnitts_cli import files
 from omnitts_cli.cli.job import open_for
 from omnitts_cli.errors import OutputError, UsageError
-from omnitts_cli.settings.table import Intent, Machine, Messages, Network, Speech
+from omnitts_cli.settings.table import Machine, Messages, Network, Speech
 from omnitts_cli.terminal.console import console
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ def speechd(
     print_generic: bool,
     speech: Speech,
     machine: Machine,
-    intent: Intent,
     network: Network,
     messages: Messages,
 ) -> None:

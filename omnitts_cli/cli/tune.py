@@ -8,7 +8,7 @@ from omnitts_cli.cli.voices import refuse_namesake
 from omnitts_cli.errors import UsageError
 from omnitts_cli.settings.commands import Tuning
 from omnitts_cli.settings.environment import EMBEDDED
-from omnitts_cli.settings.table import Intent, Machine, Messages, Model, Network
+from omnitts_cli.settings.table import Machine, Messages, Model, Network
 from omnitts_cli.speech import voice_files
 from omnitts_cli.terminal.console import console
 from omnitts_cli.terminal.progress import Progress
@@ -25,7 +25,6 @@ def tune(
     tuning: Tuning,
     model: Model,
     machine: Machine,
-    intent: Intent,
     network: Network,
     messages: Messages,
     yes: bool = False,

@@ -12,7 +12,7 @@ from omnitts_cli.cli.job import opened_model
 from omnitts_cli.errors import InputError, ModelError, UsageError
 from omnitts_cli.settings.commands import SavedClip
 from omnitts_cli.settings.environment import EMBEDDED
-from omnitts_cli.settings.table import Intent, Machine, Messages, Model, Network, TextIn
+from omnitts_cli.settings.table import Machine, Messages, Model, Network, TextIn
 from omnitts_cli.speech import adapters, voice_files
 from omnitts_cli.speech.exported import write_model
 from omnitts_cli.speech.reference import reference
@@ -77,7 +77,7 @@ def show(name: str, messages: Messages) -> None:
 
 
 def save(
-    name: str, clip: SavedClip, model: Model, machine: Machine, intent: Intent, network: Network, messages: Messages,
+    name: str, clip: SavedClip, model: Model, machine: Machine, network: Network, messages: Messages,
     force: bool = False,
 ) -> None:  # fmt: skip
     """Save the voice of a clip."""
@@ -91,7 +91,7 @@ def save(
     console.record(status="ok", name=name, file=str(voice_files.find(name)))
 
 
-def renew(name: str, model: Model, machine: Machine, intent: Intent, network: Network, messages: Messages) -> None:
+def renew(name: str, model: Model, machine: Machine, network: Network, messages: Messages) -> None:
     """Make a saved voice again from its clip, for this version of its model or for another model."""
     saved = voice_files.load(name)
     if saved.clip is None:
