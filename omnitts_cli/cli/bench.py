@@ -54,10 +54,9 @@ def bench(
     quality: bool = False,
 ) -> None:
     """Measure speed and latency."""
-    if quality:
-        return bench_quality(subject, load, what, server, answer, machine, network, messages)
-    if subject:
-        return bench_ask(subject, load, what, server, answer, lengths, machine, network, messages)
+    if quality or subject:
+        about = settings_for(machine, network)
+        return bench_apart(subject, load, what, server, answer, None if quality else lengths, about, messages)
     if lengths != Lengths():
         given = [f.setting.option for f in fields_of(Lengths) if getattr(lengths, f.name) != f.default]
         raise UsageError(f"{given[0]} is for omnitts bench ask", hint=f"omnitts bench ask {given[0]} ...")
@@ -79,78 +78,43 @@ def bench(
     refuse_failures(report)
 
 
-def bench_ask(
-    subject: list[str],
-    load: Load,
-    what: What,
-    server: Server,
-    answer: Answer,
-    lengths: Lengths,
-    machine: Machine,
-    network: Network,
-    messages: Messages,
-) -> None:
-    """Measures answers of fixed lengths, a level of users after another."""
-    if subject != ["ask"]:
-        raise UsageError(
-            f"unexpected: {' '.join(subject)}",
-            hint="omnitts bench --help   or   omnitts bench ask   or   omnitts bench --quality",
-        )
-    kept = {Load: {"concurrency", "requests", "seed"}, What: {"model"}, Answer: {"save"}}
-    refuse_others("bench ask", kept, load, what, server, answer)
+def bench_apart(
+    subject: list[str] | None, load: Load, what: What, server: Server, answer: Answer, lengths: Lengths | None,
+    about: dict[str, Any], messages: Messages,
+) -> None:  # fmt: skip
+    """Measures answers of fixed lengths, a level of users after another; without `lengths` compares a model in 8 bits
+    with the same in float32.
+    """
+    answers = lengths is not None
+    if (subject or []) != (["ask"] if answers else []):
+        forms = "omnitts bench --help   or   omnitts bench ask   or   " * answers
+        raise UsageError(f"unexpected: {' '.join(subject or [])}", hint=f"{forms}omnitts bench --quality")
+    own = {"requests", "seed", "concurrency"} if answers else {"requests", "seed"}
+    kept = {Load: own, What: {"model"}, Answer: {"save"}}
+    refuse_others("bench ask" if answers else "--quality", kept, load, what, server, answer)
     if answer.save is not None:
         reports.check(Path(answer.save), "--save")
 
-    with Progress("measuring", messages.progress) as progress:
-        report = measured(
-            what.model or "omni",
-            load.concurrency or (1, 4, 16, 32),
-            load.requests,
-            AnswerWorkload(lengths.prompt_tokens, lengths.answer_tokens, lengths.spoken, lengths.recording),
-            load.seed,
-            settings_for(machine, network),
-            lambda done, words: progress.update(done, words),
-        )
-    for level in report.levels:
-        for line in lines(level):
+    with Progress("measuring" if answers else "comparing", messages.progress) as progress:
+        found: Any
+        if lengths is None:
+            from omnitts_cli.bench import quality  # nothing else needs it
+
+            found = quality.measured(
+                what.model or EMBEDDED, load.requests or SENTENCES, load.seed, about, progress.update, console.notice
+            )
+            shown = [(found.lines(), found.record())]
+        else:
+            workload = AnswerWorkload(lengths.prompt_tokens, lengths.answer_tokens, lengths.spoken, lengths.recording)
+            found = measured(
+                what.model or "omni", load.concurrency or (1, 4, 16, 32), load.requests, workload, load.seed, about,
+                progress.update,
+            )  # fmt: skip
+            shown = [(lines(level), {**found.about, **level.record()}) for level in found.levels]
+    for said, record in shown:
+        for line in said:
             console.result(line)
-        console.record(status="ok", **report.about, **level.record())
-    if answer.save is not None:
-        Path(answer.save).write_text(json.dumps(report.record(), indent=1) + "\n", "utf-8")
-
-
-def bench_quality(
-    subject: list[str] | None,
-    load: Load,
-    what: What,
-    server: Server,
-    answer: Answer,
-    machine: Machine,
-    network: Network,
-    messages: Messages,
-) -> None:
-    """Compares a model in 8 bits with the same in float32."""
-    from omnitts_cli.bench import quality
-
-    if subject:
-        raise UsageError(f"unexpected: {' '.join(subject)}", hint="omnitts bench --quality")
-    refuse_others(
-        "--quality", {Load: {"requests", "seed"}, What: {"model"}, Answer: {"save"}}, load, what, server, answer
-    )
-    if answer.save is not None:
-        reports.check(Path(answer.save), "--save")
-    with Progress("comparing", messages.progress) as progress:
-        found = quality.measured(
-            what.model or EMBEDDED,
-            load.requests or SENTENCES,
-            load.seed,
-            settings_for(machine, network),
-            lambda done, words: progress.update(done, words),
-            console.notice,
-        )
-    for line in found.lines():
-        console.result(line)
-    console.record(status="ok", **found.record())
+        console.record(status="ok", **record)
     if answer.save is not None:
         Path(answer.save).write_text(json.dumps(found.record(), indent=1) + "\n", "utf-8")
 
