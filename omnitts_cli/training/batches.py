@@ -71,11 +71,6 @@ class Batch:
     frame: Tensor  # [B, L]: index in the utterance of the frame that follows this row
 
 
-def draw(table: UtteranceTable, size: int, recipe: Recipe, codec: CodecIds, text: TinyTextIds) -> Batch:
-    """`size` random utterances of named voices."""
-    return lay_out(named(table, size, recipe), table.rows, recipe, codec, text)
-
-
 def draw_mixed(
     table: UtteranceTable, unnamed: UnnamedTable, size: int, recipe: Recipe, codec: CodecIds, text: TinyTextIds
 ) -> Batch:

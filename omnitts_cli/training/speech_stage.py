@@ -15,9 +15,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from omnitts_cli.devices.device import Device
-from omnitts_cli.training.batches import Batch, draw, draw_mixed
+from omnitts_cli.training.batches import Batch, draw_mixed, lay_out, named
 from omnitts_cli.training.dataset import Dataset, UtteranceTable, text_ids
-from omnitts_cli.training.ids import TinyTextIds, codec_ids
+from omnitts_cli.training.ids import LANGUAGES, TinyTextIds, codec_ids
 from omnitts_cli.training.pool import ShardReader
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.speaker_heads import SpeakerHeads, stretch
@@ -120,18 +120,24 @@ class SpeechStage:
         plan = replace(self.plan, corrupt=0.0, history_dropout=0.0, drawn_history=0.0)
         fair = replace(self.recipe, speech_training=plan)
         sums, ids = torch.zeros(3, device=self.losses.device), (self.codec_ids, self.text_ids)
+        each: dict[str, list[float]] = {}  # language -> losses of its utterances
         for table in self.dataset.held_back:
-            batch = draw(table, table.capacity, fair, *ids)
+            examples = named(table, table.capacity, fair)
+            batch = lay_out(examples, table.rows, fair, *ids)
             hidden = self.speech.talker(self.rows(batch))
             scores = self.speech.talker.logits(hidden)
             phone_scores = self.phones(hidden).unflatten(-1, (PHONES_PER_FRAME, -1))
             sums[0] += F.cross_entropy(scores.flatten(0, 1), batch.target.flatten(), ignore_index=-100)
             sums[1] += F.cross_entropy(phone_scores.flatten(0, 2), batch.phones.flatten(), ignore_index=-100)
+            for place, loss in zip(examples.own.language[:, 0].tolist(), _of_each(scores, batch.target), strict=True):
+                each.setdefault(LANGUAGES[place], []).append(loss)
             known = batch.target >= 0
             sums[2] += ((scores.argmax(-1) == batch.target) & known).sum() / known.sum()
         names = ("held_first", "held_phones", "held_right")
-        named = dict(zip(names, (sums / len(self.dataset.held_back)).tolist(), strict=True))
-        return named | unnamed_speaker_losses(self.speech, self.rows, self.dataset.held_back_unnamed, fair, ids)
+        losses = dict(zip(names, (sums / len(self.dataset.held_back)).tolist(), strict=True))
+        if self.recipe.languages:
+            losses |= {f"held_{code}": sum(found) / len(found) for code, found in each.items()}
+        return losses | unnamed_speaker_losses(self.speech, self.rows, self.dataset.held_back_unnamed, fair, ids)
 
     def rows(self, batch: Batch, vectors: Tensor | None = None) -> Tensor:
         """Input rows [B, L, H]: text plus controls or codes, plus the vector of the clip in cloned examples."""
@@ -202,6 +208,13 @@ class SpeechStage:
         table = self.dataset.unnamed[0]
         vectors = self.speech.speaker(table.mels[: min(MEASURED, int(table.filled))].float())
         stretch(self.speech.speaker, vectors.mean(0), 1 / self.recipe.speaker.stretch)
+
+
+def _of_each(scores: Tensor, target: Tensor) -> list[float]:
+    """The mean loss of each example of a batch."""
+    losses = F.cross_entropy(scores.float().transpose(1, 2), target, ignore_index=-100, reduction="none")
+    means: list[float] = (losses.sum(1) / (target >= 0).sum(1)).tolist()
+    return means
 
 
 def train_speech(

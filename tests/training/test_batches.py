@@ -15,7 +15,7 @@ from omnitts_cli.families.qwen3_tts.config import read_config
 from omnitts_cli.families.qwen3_tts.prompt import Qwen3Prompter
 from omnitts_cli.request import Request
 from omnitts_cli.training import dataset as dataset_module
-from omnitts_cli.training.batches import Batch, Examples, cloned, designed, draw, draw_mixed, lay_out, named
+from omnitts_cli.training.batches import Batch, Examples, cloned, designed, draw_mixed, lay_out, named
 from omnitts_cli.training.codec_stage import CodecStage
 from omnitts_cli.training.export import export
 from omnitts_cli.training.pool import SoundPool
@@ -121,7 +121,8 @@ def check_what_follows(
 
 def test_targets_end_with_the_end(one_length: Recipe) -> None:
     stage = stage_of(one_length)
-    batch = draw(stage.dataset.tables[0], 4, one_length, stage.codec_ids, stage.text_ids)
+    table = stage.dataset.tables[0]
+    batch = lay_out(named(table, 4, one_length), table.rows, one_length, stage.codec_ids, stage.text_ids)
     for targets, followed in zip(batch.target, batch.followed, strict=True):
         known = targets[targets >= 0]
         assert known[-1] == stage.codec_ids.end

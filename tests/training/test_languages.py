@@ -140,6 +140,8 @@ def test_a_finished_model_learns_more_languages_and_speaks_them(
     assert tokens.size > known.size
     later.speak(1, 0.06, None)
     later.speech(0.05)
+    curves = (later.work / "curves.jsonl").read_text()
+    assert any(f'"held_{code}"' in curves for code in LANGUAGES)
     kept = exported_speech(made, known, first.work / "tiny").state_dict()["embedder.first"]
     later.export()
     learned = exported_speech(more, tokens, later.work / "tiny").state_dict()["embedder.first"]
