@@ -68,7 +68,12 @@ FAULTS = [
     # speech
     Fault("speech/speaking.py", "{seed} {number} {attempt}", "{seed} {number}", "speech/test_speaking.py"),
     Fault("audio/tape.py", "np.linspace(1.0, 0.0,", "np.linspace(0.0, 1.0,", "audio/test_tape.py"),
-    Fault("speech/voice_files.py", "np.float32(weight / total)", "np.float32(weight)", "speech/test_voice_files.py"),
+    Fault(
+        "speech/voice_files.py",
+        "embedding * np.float32(weight / total)",
+        "embedding * np.float32(weight)",
+        "speech/test_voice_files.py",
+    ),
     Fault("speech/voice_files.py", "new=not replace", "new=False", "speech/test_voice_files.py"),
     # settings
     Fault("settings/setting.py", "type(v) is int and low <= v <= high", "type(v) is int", "settings/test_setting.py"),

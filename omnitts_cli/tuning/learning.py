@@ -25,7 +25,7 @@ class Capture(Protocol):
 def check_finite(losses: dict[str, float], steps: int) -> None:
     """Stops a training that can no longer learn, before it saves its weights."""
     if bad := [name for name, value in losses.items() if not math.isfinite(value)]:
-        raise OmniError(f"after {steps} steps these losses are no numbers: {', '.join(bad)}")
+        raise OmniError(f"after {steps} steps these losses are not numbers: {', '.join(bad)}")
 
 
 def half(device: Device) -> torch.autocast | nullcontext[None]:
