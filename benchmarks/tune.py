@@ -273,12 +273,12 @@ def main() -> None:
     parser.add_argument("--ways", nargs="*", default=("adapter", "full"))
     parser.add_argument("--limit", type=float, help="GB of the card")
     parser.add_argument("--profile", action="store_true", help="which kernels take most of the time of a card")
-    parser.add_argument("--compiled", action="store_true", help="norms and rotations by torch.compile, on a card")
+    parser.add_argument("--plain", action="store_true", help="the plain operations, on a card")
     given = parser.parse_args()
     if given.card:
         import tune_card
 
-        return tune_card.run(given.size, given.ways, given.limit, given.profile, given.compiled)
+        return tune_card.run(given.size, given.ways, given.limit, given.profile, given.plain)
     voice_files.use_folder(str(given.work / "voices"))
     for voice in () if given.table else given.voices:
         done = of_voice(voice, given.work, given.whisper, given.kokoro, given.epochs, given.sentences, given.recogniser)

@@ -5,7 +5,7 @@
     python benchmarks/tune.py --card --size 0.6b-base --ways adapter
     python benchmarks/tune.py --card --ways full --limit 24      as the command would learn on such a card
     python benchmarks/tune.py --card --profile          also the kernels that take most of the time
-    python benchmarks/tune.py --card --compiled         with norms and rotations compiled: what fewer passes would bring
+    python benchmarks/tune.py --card --plain            with the plain operations instead of kernels/triton/learn.py
 
 A step has about a minute of speech, as clips of 5 to 12 seconds. The floor is that of a card that reaches 40 % of its
 dense bfloat16 rate: 254 GFLOP a second of speech for all weights of 1.7b and 169 for an adapter (146 and 97 for 0.6b),
@@ -152,13 +152,7 @@ def profile(trainer: Trainer, steps: Sequence[Sequence[int]], device: Any) -> No
         print(f"{each:9.2f} ms a step {one.count / PROFILED:7.0f} x {one.key[:110]}")
 
 
-def compile_norms() -> None:
-    """Norms, and the rotation of queries and keys, as one kernel each."""
-    plain.rms_norm = torch.compile(plain.rms_norm, dynamic=False)  # type: ignore[assignment]
-    plain.split_heads = torch.compile(plain.split_heads, dynamic=False)  # type: ignore[assignment]
-
-
-def run(size: str, ways: Sequence[str], limit: float | None, profiled: bool = False, compiled: bool = False) -> None:
+def run(size: str, ways: Sequence[str], limit: float | None, profiled: bool = False, as_plain: bool = False) -> None:
     device: Any = choose("auto", None)
     if not device.captures:
         raise SystemExit("there is no card here")
@@ -166,8 +160,8 @@ def run(size: str, ways: Sequence[str], limit: float | None, profiled: bool = Fa
         whole = device.api.mem_get_info()[1]
         device.api.set_per_process_memory_fraction(min(1.0, limit * 1e9 / whole))
         device.limit(int(limit * 1e9))
-    if compiled:
-        compile_norms()
+    if as_plain:
+        device.ops = lambda table=device.ops(): replace(table, learn=plain.LEARN)
     for way in ways:
         for predicted in (EVERY, LearningPlan.predicted):
             try:

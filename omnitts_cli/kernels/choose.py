@@ -349,6 +349,10 @@ OPERATIONS = (
         triton("torch, sums in float32", "triton.long:scores", NOT_MEASURED),
         plain("plain:scores"),
     )),
+    Operation("learn", "between the products of learning", None, (
+        triton("learn.py", "triton.learn:LEARN", NOT_MEASURED),
+        plain("plain:LEARN"),
+    )),
     Operation("choose", "draws", None, (
         triton("draw.py", "triton.draw:choose", OWN_FRAME),
         native("language.c", "cpu.table:choose", IN_C),

@@ -305,6 +305,46 @@ class FrameParts:
     stall: int
 
 
+class LowRank(NamedTuple):
+    """A pair of narrow matrices of an adapter, beside some of a weight's rows."""
+
+    a: Tensor  # [R, inputs]
+    b: Tensor  # [end - begin, R]
+    scale: float
+    begin: int
+    end: int
+
+
+class LearnAttend(Protocol):
+    def __call__(
+        self,
+        qkv: Tensor,  # [B, P, (heads + 2 kv) D]
+        q_weight: Tensor,  # [D]
+        k_weight: Tensor,  # [D]
+        eps: float,
+        cos: Tensor,  # [P, D / 2] float32
+        sin: Tensor,
+        kv_heads: int,
+        /,
+    ) -> Tensor:
+        """Norm and rotate queries and keys, attend to all positions so far: [B, P, heads D]."""
+        ...
+
+
+@dataclass(frozen=True)
+class LearnOps:
+    """Operations on whole sequences, with gradients: what learning does between its products."""
+
+    norm: Callable[[Tensor, Tensor, float], Tensor]  # x [..., H], weight [H], eps
+    # a product [..., H], the residual [..., H], norm [H], eps -> their sum, with that norm
+    add_norm: Callable[[Tensor, Tensor, Tensor, float], Normed]
+    swiglu: Callable[[Tensor], Tensor]  # gate beside up [..., 2 inner] -> silu(gate) * up [..., inner]
+    attend: LearnAttend
+    # x [..., inputs], weight [outputs, inputs], bias, pairs in the order of their rows, share of x that they do not
+    # see -> x weight + bias + the sum of scale * b (a x) [..., outputs]
+    low_rank: Callable[[Tensor, Tensor, Tensor | None, Sequence[LowRank], float], Tensor]
+
+
 EIGHT = "uint8"
 """The type of a matrix in 8 bits: its bytes, in the layout of the device."""
 GROUP, SMALL_GROUP = 32, 8
@@ -364,6 +404,7 @@ class Ops:
     finish: FinishFrame
     # hidden states [B, H], head [V, H] -> logits [B, V] in float32, whatever the precision of the operands
     scores: Callable[[Tensor, Tensor], Tensor]
+    learn: LearnOps
     eight: EightBits | None = None  # None: matrices have to be floats
     # weight [..., outputs, inputs], inputs that share a scale -> a matrix in 8 bits, on its own device; a ValueError
     # says why there is none. None: `eight` makes them, or they have to be floats

@@ -5,11 +5,13 @@ whatever the activations are: users of other engines heard the difference when f
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from omnitts_cli.kernels.ops import ExpertBlock, Normed, Ops
+from omnitts_cli.kernels.ops import ExpertBlock, LearnOps, LowRank, Normed, Ops
 from omnitts_cli.kernels.plain_experts import mixture
 from omnitts_cli.kernels.plain_frame import begin, finish, first_scores, pick
 
@@ -38,7 +40,11 @@ def norm_linear(x: Normed, weight: Tensor) -> Tensor:
 
 def norm_swiglu(x: Normed, gate_up: Tensor) -> Tensor:
     """The first half of a gated MLP; gate_up [2 * inner, H], gate first -> [..., inner]."""
-    gate, up = norm_linear(x, gate_up).chunk(2, -1)
+    return swiglu(norm_linear(x, gate_up))
+
+
+def swiglu(gate_up: Tensor) -> Tensor:
+    gate, up = gate_up.chunk(2, -1)
     return F.silu(gate) * up
 
 
@@ -170,6 +176,36 @@ def experts(x: Tensor, norm: Tensor, eps: float, block: ExpertBlock) -> Tensor:
     return x + mixture(rms_norm(x, norm, eps), block)
 
 
+# ---- for learning: these have gradients
+
+
+def add_norm(product: Tensor, residual: Tensor, weight: Tensor, eps: float) -> Normed:
+    return Normed(residual + product, weight, eps)
+
+
+def attend(
+    qkv: Tensor, q_weight: Tensor, k_weight: Tensor, eps: float, cos: Tensor, sin: Tensor, kv_heads: int
+) -> Tensor:
+    q, k, v = split_heads(qkv, q_weight, k_weight, eps, cos[None], sin[None], kv_heads)
+    shared = q.shape[2] // kv_heads
+    q, k, v = (x.transpose(1, 2) for x in (q, k.repeat_interleave(shared, 2), v.repeat_interleave(shared, 2)))
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
+
+
+def low_rank(x: Tensor, weight: Tensor, bias: Tensor | None, pairs: Sequence[LowRank], hidden: float) -> Tensor:
+    out = F.linear(x, weight, bias)
+    inner = F.linear(F.dropout(x, hidden), torch.cat([pair.a for pair in pairs]))
+    pieces, at = [], 0
+    for pair, one in zip(pairs, inner.split([len(pair.a) for pair in pairs], -1), strict=True):
+        pieces.append(out.new_zeros(*out.shape[:-1], pair.begin - at))  # of layers without a pair
+        pieces.append(pair.scale * F.linear(one, pair.b))
+        at = pair.end
+    pieces.append(out.new_zeros(*out.shape[:-1], out.shape[-1] - at))
+    return out + torch.cat(pieces, -1)
+
+
+LEARN = LearnOps(norm=rms_norm, add_norm=add_norm, swiglu=swiglu, attend=attend, low_rank=low_rank)
+
 OPS = Ops(
     linear=linear,
     norm=norm,
@@ -184,4 +220,5 @@ OPS = Ops(
     first_scores=first_scores,
     finish=finish,
     scores=scores,
+    learn=LEARN,
 )

@@ -13,7 +13,6 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
@@ -164,15 +163,12 @@ class Stack(nn.Module):
 
         Padding on the right changes nothing to its left.
         """
-        positions = torch.arange(rows.shape[1], device=rows.device).expand(rows.shape[0], -1)
-        cos, sin = angles(positions, self.shape.head_dim, self.shape.rope_theta)
+        shape, positions = self.shape, torch.arange(rows.shape[1], device=rows.device)
+        cos, sin = angles(positions, shape.head_dim, shape.rope_theta)
 
         def attend(index: int, qkv: Tensor) -> Tensor:
-            layer, shape = self.layers[index], self.shape
-            q, k, v = plain.split_heads(qkv, layer.q_norm, layer.k_norm, shape.eps, cos, sin, shape.kv_heads)
-            shared = shape.heads // shape.kv_heads
-            q, k, v = (x.transpose(1, 2) for x in (q, k.repeat_interleave(shared, 2), v.repeat_interleave(shared, 2)))
-            return F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
+            layer = self.layers[index]
+            return self.ops.learn.attend(qkv, layer.q_norm, layer.k_norm, shape.eps, cos, sin, shape.kv_heads)
 
         if not self.recomputes:
             return self.ops.norm(self._run(self.first_norm(rows), attend))

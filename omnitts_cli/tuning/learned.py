@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from omnitts_cli.families.common.parts import Language, joined_rows
-from omnitts_cli.kernels.ops import Normed
+from omnitts_cli.kernels.ops import Linear, LowRank, Normed, Ops
 from omnitts_cli.models.layers import Stack
 from omnitts_cli.models.sources import Names
 from omnitts_cli.voices import Adapter, Pair
@@ -97,32 +96,34 @@ class LearnedAdapter:
         ops = stack.ops
 
         def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-            return self._added(ops.linear(x, weight, bias), x, weight)
+            pairs = self._beside.get(id(weight), [])
+            if not pairs or self.silent:
+                return ops.linear(x, weight, bias)
+            beside = [LowRank(one.a, one.b, one.scale, one.place.begin, one.place.end) for one in pairs]
+            return ops.learn.low_rank(x, weight, bias, beside, self.dropout)
 
-        def norm_linear(x: Normed, weight: Tensor) -> Tensor:
-            return linear(ops.norm(x), weight)
+        stack.ops = with_gradients(ops, linear)
 
-        def norm_swiglu(x: Normed, gate_up: Tensor) -> Tensor:
-            gate, up = norm_linear(x, gate_up).chunk(2, -1)
-            return F.silu(gate) * up
 
-        def linear_add(x: Tensor, weight: Tensor, residual: Tensor, norm: Tensor, eps: float) -> Normed:
-            return Normed(residual + linear(x, weight), norm, eps)
+def with_gradients(ops: Ops, linear: Linear) -> Ops:
+    """The operations of a stack that learns, with products of its own."""
+    learn = ops.learn
 
-        stack.ops = replace(ops, linear=linear, norm_linear=norm_linear, norm_swiglu=norm_swiglu, linear_add=linear_add)
+    def norm(x: Normed) -> Tensor:
+        return learn.norm(x.rows, x.weight, x.eps) if x.value is None else x.value
 
-    def _added(self, out: Tensor, x: Tensor, weight: Tensor) -> Tensor:
-        pairs = self._beside.get(id(weight), [])
-        if not pairs or self.silent:
-            return out
-        inner = F.linear(F.dropout(x, self.dropout), torch.cat([pair.a for pair in pairs]))
-        pieces, at = [], 0
-        for pair, one in zip(pairs, inner.split([len(pair.a) for pair in pairs], -1), strict=True):
-            pieces.append(out.new_zeros(*out.shape[:-1], pair.place.begin - at))  # of layers without a pair
-            pieces.append(pair.scale * F.linear(one, pair.b))
-            at = pair.place.end
-        pieces.append(out.new_zeros(*out.shape[:-1], out.shape[-1] - at))
-        return out + torch.cat(pieces, -1)
+    def norm_linear(x: Normed, weight: Tensor) -> Tensor:
+        return linear(norm(x), weight)
+
+    def norm_swiglu(x: Normed, gate_up: Tensor) -> Tensor:
+        return learn.swiglu(norm_linear(x, gate_up))
+
+    def linear_add(x: Tensor, weight: Tensor, residual: Tensor, norm: Tensor, eps: float) -> Normed:
+        return learn.add_norm(linear(x, weight), residual, norm, eps)
+
+    return replace(
+        ops, linear=linear, norm=norm, norm_linear=norm_linear, norm_swiglu=norm_swiglu, linear_add=linear_add
+    )
 
 
 def _copied(weight: Tensor) -> np.ndarray:

@@ -28,7 +28,7 @@ from omnitts_cli.models.sources import Names
 from omnitts_cli.request import Request, TextMode
 from omnitts_cli.tuning import checkpoints, loss
 from omnitts_cli.tuning.journal import Journal, falling_rate
-from omnitts_cli.tuning.learned import LearnedAdapter, fresh, places_in
+from omnitts_cli.tuning.learned import LearnedAdapter, fresh, places_in, with_gradients
 from omnitts_cli.tuning.learning import half, half_type
 from omnitts_cli.tuning.loss import REST_WEIGHT, BatchShape, PaddedBatch, SpokenText, losses
 from omnitts_cli.tuning.prepared import PreparedClip
@@ -142,6 +142,8 @@ class Trainer:
         ])  # fmt: skip
         table = language.text.table
         table.data = (narrowed(table.data) if half_type(device) is not None else table.data).to(device.torch_device)
+        for stack in (language.talker.stack, language.predictor.stack):
+            stack.ops = with_gradients(replace(stack.ops, learn=device.ops().learn), stack.ops.linear)
         self.adapter: LearnedAdapter | None = None
         way = plan.way or Way()
         if plan.full:

@@ -1,8 +1,9 @@
-"""Compiles Triton's kernels for a card that is not here: `triton_cards.py SM SHARED ROWS PROMPTS CHUNKS [MODEL [q8]]`.
+"""Compiles Triton's kernels for a card that is not here: `triton_cards.py SM SHARED ROWS PROMPTS CHUNKS [MODEL [HOW]]`.
 
 The model lies on the device "meta", so it needs no memory; a launch compiles its kernel for the card and runs nothing.
 Prints as JSON, for each kernel, how often it is launched, the shared memory that it needs, and what went wrong. ROWS
-and PROMPTS are lists such as 1,8; CHUNKS are streams x frames, such as 1x1,4x4. Needs the package triton.
+and PROMPTS are lists such as 1,8; CHUNKS are streams x frames, such as 1x1,4x4. HOW is q8, or learn: then steps of an
+adapter and of all weights. Needs the package triton.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from triton.runtime.jit import JITFunction
 
 from omnitts_cli.families.qwen3_tts.family import FAMILY
 from omnitts_cli.families.qwen3_tts.modules import parts
-from omnitts_cli.kernels.ops import grouped_shape
+from omnitts_cli.kernels.ops import LowRank, grouped_shape
+from omnitts_cli.tuning.learned import with_gradients
 from omnitts_cli.weights import eight
 from omnitts_cli.weights.load import put
 
@@ -29,7 +31,7 @@ SM, SHARED = int(sys.argv[1]), int(sys.argv[2])
 ROWS, PROMPTS = ([int(size) for size in words.split(",") if size] for words in sys.argv[3:5])
 CHUNKS = [tuple(map(int, chunk.split("x"))) for chunk in sys.argv[5].split(",") if chunk]
 NAME = sys.argv[6] if len(sys.argv) > 6 else "0.6b-customvoice"
-PACKED = "q8" in sys.argv[7:]
+PACKED, LEARNS = (word in sys.argv[7:] for word in ("q8", "learn"))
 POSITIONS = 800
 found: dict[str, dict[str, Any]] = {}
 
@@ -93,6 +95,29 @@ def language(module: Any, ops: Any) -> None:
         talker.prefill(prompt, numbers(1), numbers(1), talker.cache(2, POSITIONS), POSITIONS)
 
 
+def learning(module: Any, ops: Any) -> None:
+    """Gradients of an adapter on all layers, and of all weights."""
+    layers = ("qkv", "out", "gate_up", "down")
+    for full in (False, True):
+        module = (module.float() if full else module).requires_grad_(full)
+        for stack in (module.talker.stack, module.predictor.stack):
+            pairs = {
+                id(weight): [LowRank(torch.empty(16, weight.shape[1], requires_grad=True),
+                                     torch.empty(len(weight), 16, requires_grad=True), 2.0, 0, len(weight))]
+                for layer in stack.layers for weight in (getattr(layer, name) for name in layers)
+            }  # fmt: skip
+
+            def linear(x: Any, weight: Any, bias: Any = None, pairs: Any = pairs, full: bool = full) -> Any:
+                if full:
+                    return torch.nn.functional.linear(x.bfloat16(), weight.bfloat16())
+                return ops.learn.low_rank(x, weight, bias, pairs[id(weight)], 0.05)
+
+            stack.ops = with_gradients(ops, linear)
+            kind = torch.float32 if full else torch.bfloat16
+            rows = torch.empty(2, 32, stack.shape.hidden, dtype=kind, requires_grad=True)
+            stack(rows).sum().backward()
+
+
 def packed(module: torch.nn.Module) -> None:
     """Matrices in 8 bits in the place of others."""
     for name, weight in list(module.named_parameters()):
@@ -123,6 +148,9 @@ def main() -> None:
         for streams, frames in CHUNKS:
             codes = numbers(streams, frames, config.decoder.groups)
             decoder.decode(codes, codes[:, 0, 0])
+    if LEARNS:
+        with torch.device("meta"):
+            learning(parts(config, ops).language.module.bfloat16(), ops)
     json.dump(found, sys.stdout)
 
 

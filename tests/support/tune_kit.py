@@ -26,6 +26,7 @@ from omnitts_cli.families.common.tokenizer import read_tokenizer
 from omnitts_cli.families.qwen3_tts.config import Config, read_config
 from omnitts_cli.families.qwen3_tts.modules import parts
 from omnitts_cli.families.qwen3_tts.prompt import Qwen3Prompter
+from omnitts_cli.models.prompts import Place
 from omnitts_cli.models.sources import Names
 from omnitts_cli.request import Request, TextMode
 from omnitts_cli.tuning.loss import PaddedBatch, SpokenText
@@ -128,10 +129,10 @@ def golden_adapter(size: str, which: str) -> Adapter:
     })  # fmt: skip
 
 
-def prompter(case: Case) -> Qwen3Prompter:
+def prompter(case: Case, place: Place = torch.as_tensor) -> Qwen3Prompter:
     """Writes prompts for the model of a case."""
     tokenizer = read_tokenizer(case.folder, case.config.text_vocabulary)
-    return Qwen3Prompter(case.config, tokenizer, case.language.text, case.language.embedder, torch.as_tensor)
+    return Qwen3Prompter(case.config, tokenizer, case.language.text, case.language.embedder, place)
 
 
 def request(case: Case, text: str, mode: TextMode) -> Request:
@@ -148,7 +149,8 @@ def trainer(
     plan: LearningPlan = PLAN, device: Any = None, half: bool = False, speakers: Sequence[str] = ("",)
 ) -> Trainer:
     """`half`: the model has bfloat16 weights. The clips are those of the speakers in turn."""
-    given = case("small")
+    given, device = case("small"), device or CPUDevice(1)
+    given.language.to(device.torch_device)
     if half:
         given.language.bfloat16()
     clips = []
@@ -160,6 +162,6 @@ def trainer(
         clips.append(PreparedClip(TEXTS[number], codes, vector + 0.1 * number, len(one.codes) / 12.5, who))
     ids = Ids(given.config.text.pad, given.config.control.end, "english")
     return Trainer(
-        given.language, given.names, prompter(given), ids, [*clips, *clips[:2]], clips[2:], device or CPUDevice(1),
+        given.language, given.names, prompter(given, device.to_device), ids, [*clips, *clips[:2]], clips[2:], device,
         plan,
     )  # fmt: skip

@@ -201,7 +201,11 @@ def norm_linear(x: Normed, weight: Tensor) -> Tensor:
 
 
 def norm_swiglu(x: Normed, gate_up: Tensor) -> Tensor:
-    both, inner = norm_linear(x, gate_up), gate_up.shape[0] // 2
+    return swiglu(norm_linear(x, gate_up))
+
+
+def swiglu(both: Tensor) -> Tensor:
+    inner = both.shape[-1] // 2
     out = torch.empty((*both.shape[:-1], inner), dtype=both.dtype, device=both.device)
     _swiglu[(both.numel() // (2 * inner), triton.cdiv(inner, 1024))](
         both, out, inner, 1024, overlaps(), num_warps=4, launch_pdl=overlaps()

@@ -17,18 +17,20 @@ SCRIPT = Path(__file__).parents[2] / "support" / "triton_cards.py"
 HOUSE = Path(__file__).parents[3]
 SHARED = {75: 65_536, 80: 166_912, 86: 101_376, 89: 101_376, 120: 101_376}
 """Bytes that a program may use, by compute capability."""
+HOPPER = {90: 232_448}
 
 
 def check(sm: int, rows: str, prompts: str, chunks: str, model: str = "0.6b-customvoice", *more: str) -> int:
     """The number of kernels, of which each fits."""
-    line = [sys.executable, SCRIPT, str(sm), str(SHARED[sm]), rows, prompts, chunks, model, *more]
+    most = (SHARED | HOPPER)[sm]
+    line = [sys.executable, SCRIPT, str(sm), str(most), rows, prompts, chunks, model, *more]
     paths = [str(HOUSE), *filter(None, [os.environ.get("PYTHONPATH")])]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TRITON_INTERPRET": "0"}
     done = subprocess.run(line, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout)
     assert not {name: about["wrong"] for name, about in found.items() if about["wrong"]}
-    assert not {name: about["shared"] for name, about in found.items() if about["shared"] > SHARED[sm]}
+    assert not {name: about["shared"] for name, about in found.items() if about["shared"] > most}
     return len(found)
 
 
@@ -39,6 +41,11 @@ def test_a_frame_of_one_row(sm: int) -> None:
 
 def test_a_frame_of_one_row_in_8_bits() -> None:
     assert check(86, "1", "", "", "0.6b-customvoice", "q8") >= 5
+
+
+@pytest.mark.parametrize("sm", [80, 86, *HOPPER])
+def test_steps_of_learning(sm: int) -> None:
+    assert check(sm, "", "", "", "1.7b-base", "learn") == 8
 
 
 @pytest.mark.slow
