@@ -7,7 +7,7 @@ import os
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,6 +32,7 @@ from omnitts_cli.training.described import DESCRIPTIONS
 from omnitts_cli.training.judge_languages import judge_language
 from omnitts_cli.training.listeners import Installed, Listeners
 from omnitts_cli.training.recipe import Recipe
+from omnitts_cli.training.shapes import TinyCodec
 from omnitts_cli.training.spoken import peak_memory, speak
 from omnitts_cli.training.stage_results import exported_codec
 from omnitts_cli.training.teacher import SAMPLE_RATE, SAMPLES_PER_FRAME, Teacher, TeacherSpeech, TeacherVoice
@@ -210,7 +211,7 @@ class Judge:
         count = word_counts(spoken_texts()).sum()
         for voice in (v for v in self.recipe.voices if v.name in REPEATED):
             said = [s.sound.astype(np.float32) / 32768 for s in _all(teacher, phonemes(spoken_texts()), voice.made)]
-            repeated = [codec.decoder(codec.encoder(torch.from_numpy(s)[None]))[0].numpy() for s in said]
+            repeated = [copy(codec, s) for s in said]
             pairs = zip(said, repeated, strict=True)
             found[voice.name] = {
                 "wer": [sum(wrong_words(spoken_texts(), s, listeners.transcribe)) / count for s in (said, repeated)],
@@ -264,15 +265,15 @@ class Judge:
         codec, texts, found = exported_codec(self.recipe, self.model / "speech_tokenizer"), sentences()[43:46], {}
         for path in sorted(path for path in folder.iterdir() if is_recording(path)):
             clip = read_sound(path).sound
-            padded = torch.from_numpy(np.pad(clip, (0, -len(clip) % SAMPLES_PER_FRAME)))
-            copy = codec.decoder(codec.encoder(padded[None]))[0].numpy()
+            padded = np.pad(clip, (0, -len(clip) % SAMPLES_PER_FRAME))
+            own = copy(codec, padded)
             voice = self.tts.clone(Clip(clip, SAMPLE_RATE, seed=0))
             made = speak(self.tts, texts, voice=voice, seed=3).sounds
             person = listeners.voice(clip)
             off = 12 * np.log2(pitch(np.concatenate(made)) / pitch(clip))
             found[path.stem] = {
                 "clone": round(float(np.mean([person @ listeners.voice(sound) for sound in made])), 3),
-                "codec": round(float(person @ listeners.voice(copy)), 3),
+                "codec": round(float(person @ listeners.voice(own)), 3),
                 "hertz": round(pitch(clip)),
                 "off": round(float(off), 1),  # semitones
             }
@@ -303,9 +304,9 @@ class Judge:
     def languages(self, teacher: Teacher, listeners: Listeners) -> dict[str, Any]:
         """Every other language: words and naturalness beside the teacher's, the language heard, and the lowest
         likeness of a voice to itself in English."""
-        found = {}
+        found, codec = {}, exported_codec(self.recipe, self.model / "speech_tokenizer")
         for language in self.recipe.languages:
-            judged = judge_language(language, self.recipe.voices, self.tts, teacher, listeners)
+            judged = judge_language(language, self.recipe.voices, self.tts, teacher, partial(copy, codec), listeners)
             each = judged.pop("each")
             found[language.code] = {name: GOALS[name].of(value) for name, value in judged.items()} | {"each": each}
         return found
@@ -326,6 +327,13 @@ class Judge:
             "memory": GOALS["memory"].of(memory),
             "load": round(os.getloadavg()[0], 1),  # of the whole machine
         }
+
+
+@torch.no_grad()
+def copy(codec: TinyCodec, sound: np.ndarray) -> np.ndarray:
+    """What the codec makes of a sound of whole frames."""
+    made: np.ndarray = codec.decoder(codec.encoder(torch.from_numpy(sound)[None]))[0].numpy()
+    return made
 
 
 def texts_of_all_lengths() -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 from importlib import resources
 from typing import Any
 
@@ -38,10 +39,12 @@ def judge_language(
     voices: tuple[NamedVoice, ...],
     tts: Any,
     teacher: Teacher,
+    repeat: Callable[[np.ndarray], np.ndarray],
     listeners: Listeners,
     count: int = 40,
 ) -> dict[str, Any]:
-    """One language, each voice with its first `count` sentences, by the model and by the teacher."""
+    """One language, each voice with its first `count` sentences, by the model and by the teacher. `repeat`: the codec,
+    which makes a copy of a sound."""
     texts = judged_sentences(language.code)[:count]
     lines = [line.said for text in texts if (line := line_of(text, language.code))]
     found: dict[str, Any] = {}
@@ -59,6 +62,7 @@ def judge_language(
         found[voice.name] = {
             "wer": rate(texts, own, language.code, listeners),
             "teacher": rate(texts, taught, language.code, listeners),
+            "codec": rate(texts, [repeat(sound) for sound in taught], language.code, listeners),
             "heard": sum(listeners.language(sound) == language.code for sound in own) / len(own),
             "alike": float(np.mean([english @ listeners.voice(sound) for sound in own])),
             "natural": float(np.mean([listeners.naturalness(sound) for sound in own])),

@@ -116,14 +116,16 @@ def invented(draw: random.Random, small: list[str], common: list[str], words: li
 
 def voice_in(voice: TeacherVoice, language: LanguagePlan, sound: float | None = None) -> TeacherVoice:
     """The voice as a speaker of that language. `sound`: the share of the native voice in the sound [the recipe's]."""
-    native = language.women if voice.woman > 0.5 else language.men
+    woman = voice.woman > 0.5
+    native, tract = (language.women, voice.tract) if woman else (language.men, voice.tract * language.men_tract)
     share = language.sound if sound is None else sound
     parts = (
         *((name, part * (1 - share)) for name, part in voice.mix),
         *((name, part * share) for name, part in native),
     )
     mix = tuple((name, part) for name, part in parts if part)
-    return replace(voice, mix=mix, manner=native, pitch=voice.pitch * hertz(voice.mix) / hertz(native))
+    pitch = voice.pitch * hertz(voice.mix) / hertz(native)
+    return replace(voice, mix=mix, manner=native, pitch=pitch, tract=tract)
 
 
 def hertz(mix: Mix) -> float:

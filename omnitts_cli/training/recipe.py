@@ -214,13 +214,15 @@ class NamedVoice:
 @dataclass(frozen=True)
 class LanguagePlan:
     """Another language. `share`: of the utterances. `women`, `men`: shares of the teacher's native voices, for a voice
-    of that sex. `sound`: the share of these in the sound of a named voice; how it speaks is theirs alone."""
+    of that sex. `sound`: the share of these in the sound of a named voice; how it speaks is theirs alone. `men_tract`:
+    factor of a man's formants, where the native voice is a woman's."""
 
     code: str
     share: float
     women: tuple[tuple[str, float], ...]
     men: tuple[tuple[str, float], ...]
     sound: float
+    men_tract: float = 1.0
 
 
 @dataclass(frozen=True)
