@@ -460,29 +460,59 @@ def placed(blocks: Sequence[Block], rows: int, columns: int, kind: torch.dtype) 
     return out, scaled
 
 
+@triton.jit
+def _left(value, at, seed, share):
+    """What dropout makes of the numbers at places of a tensor."""
+    bits = _mix(_mix(at.to(tl.uint32)) ^ tl.load(seed).to(tl.uint32))
+    return tl.where((bits >> 8).to(tl.float32) * (1.0 / 16777216.0) < share, 0.0, value / (1.0 - share))
+
+
 @triton.jit(do_not_specialize=["count", "share"])
-def _drop(x, more, out, seed, count, share, block: tl.constexpr, adds: tl.constexpr):
-    """x with a share of its numbers as 0 and the others larger for it, plus `more`."""
+def _drop(x, out, seed, count, share, block: tl.constexpr):
     at = tl.program_id(0) * block + tl.arange(0, block)
     inside = at < count
     value = tl.load(x + at, inside, 0.0).to(tl.float32)
-    bits = _mix(_mix(at.to(tl.uint32)) ^ tl.load(seed).to(tl.uint32))
-    value = tl.where((bits >> 8).to(tl.float32) * (1.0 / 16777216.0) < share, 0.0, value / (1.0 - share))
-    kind = out.dtype.element_ty
-    if adds:
-        value = value.to(kind).to(tl.float32) + tl.load(more + at, inside, 0.0).to(tl.float32)
-    tl.store(out + at, value.to(kind), inside)
+    tl.store(out + at, _left(value, at, seed, share).to(out.dtype.element_ty), inside)
 
 
-def dropped(x: Tensor, seed: Tensor | None, share: float, more: Tensor | None = None) -> Tensor:
-    """The numbers of x that a seed [1] leaves, plus `more`. One seed hides the same places each time."""
+@triton.jit(do_not_specialize=["count", "share"])
+def _drop_backward(
+    narrow, matrix, total, seed, count, share, rank: tl.constexpr, width: tl.constexpr,
+    block_m: tl.constexpr, block_n: tl.constexpr, block_r: tl.constexpr,
+):  # fmt: skip
+    """Adds the product of narrow [count, rank] and a matrix [rank, width], where nothing was hidden, to a total."""
+    row = tl.program_id(0) * block_m + tl.arange(0, block_m)
+    column = tl.program_id(1) * block_n + tl.arange(0, block_n)
+    lane = tl.arange(0, block_r)
+    known = lane < rank
+    left = tl.load(narrow + row[:, None] * rank + lane[None, :], (row < count)[:, None] & known[None, :], 0.0)
+    right = tl.load(matrix + lane[:, None] * width + column[None, :], known[:, None] & (column < width)[None, :], 0.0)
+    made = tl.dot(left, right, input_precision="ieee")
+    at = row[:, None] * width + column[None, :]
+    inside = (row < count)[:, None] & (column < width)[None, :]
+    before = tl.load(total + at, inside, 0.0).to(tl.float32)
+    tl.store(total + at, (before + _left(made, at, seed, share)).to(total.dtype.element_ty), inside)
+
+
+def dropped(x: Tensor, seed: Tensor | None, share: float) -> Tensor:
+    """The numbers of x that a seed [1] leaves. One seed hides the same places each time."""
     if seed is None:
-        return x if more is None else more.add_(x)
+        return x
     out, count = torch.empty_like(x), x.numel()
-    _drop[(triton.cdiv(count, 1024),)](
-        x, x if more is None else more, out, seed, count, share, 1024, more is not None, num_warps=4
-    )
+    _drop[(triton.cdiv(count, 1024),)](x, out, seed, count, share, 1024, num_warps=4)
     return out
+
+
+def add_dropped(total: Tensor, narrow: Tensor, matrix: Tensor, seed: Tensor | None, share: float) -> Tensor:
+    """Adds narrow x matrix to `total`, in place, without the places that the seed hides."""
+    if seed is None:
+        return total.addmm_(narrow, matrix)
+    (count, width), rank = total.shape, len(matrix)
+    _drop_backward[(triton.cdiv(count, 64), triton.cdiv(width, 128))](
+        narrow, matrix, total, seed, count, share, rank, width, 64, 128, max(16, triton.next_power_of_2(rank)),
+        num_warps=4,
+    )  # fmt: skip
+    return total
 
 
 class Adapted(Function):
@@ -503,23 +533,25 @@ class Adapted(Function):
             at += len(a)
         a, a_scaled = placed(above, at, rows.shape[1], kind)
         b, b_scaled = placed(below, len(weight), at, kind)
-        inner = dropped(rows, seed, share) @ a_scaled.T
+        seen = dropped(rows, seed, share)
+        inner = seen @ a_scaled.T
         out = F.linear(rows, weight, None if bias is None else bias.to(kind)).addmm_(inner, b.T)
-        ctx.save_for_backward(rows, weight, seed, a, b_scaled, inner)
+        ctx.save_for_backward(seen, weight, seed, a, b_scaled, inner)
         ctx.share, ctx.spans, ctx.ranks, ctx.kind = share, spans, [len(one) for one in pairs[:count]], x.dtype
         return out.view(*x.shape[:-1], len(weight))
 
     @staticmethod
     def backward(ctx: Any, d_out: Tensor) -> Any:
-        rows, weight, seed, a, b_scaled, inner = ctx.saved_tensors
-        given = d_out.flatten(0, -2).to(rows.dtype).contiguous()
+        seen, weight, seed, a, b_scaled, inner = ctx.saved_tensors
+        given = d_out.flatten(0, -2).to(seen.dtype).contiguous()
         d_inner = given @ b_scaled
-        d_a = wide_product(d_inner.T, dropped(rows, seed, ctx.share)).split(ctx.ranks)
+        d_a = wide_product(d_inner.T, seen).split(ctx.ranks)
         whole = wide_product(given.T, inner).split(ctx.ranks, 1)
         d_b = [one[begin:end] for (_, begin, end), one in zip(ctx.spans, whole, strict=True)]
         d_x = None
         if ctx.needs_input_grad[0]:
-            d_x = dropped(d_inner @ a, seed, ctx.share, given @ weight).to(ctx.kind).view(*d_out.shape[:-1], -1)
+            whole = add_dropped(given @ weight, d_inner, a, seed, ctx.share)
+            d_x = whole.to(ctx.kind).view(*d_out.shape[:-1], -1)
         return d_x, None, None, None, None, None, *d_a, *d_b
 
 

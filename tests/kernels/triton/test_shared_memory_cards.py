@@ -45,7 +45,7 @@ def test_a_frame_of_one_row_in_8_bits() -> None:
 
 @pytest.mark.parametrize("sm", [80, 86, *HOPPER])
 def test_steps_of_learning(sm: int) -> None:
-    assert check(sm, "", "", "", "1.7b-base", "learn") == 8
+    assert check(sm, "", "", "", "1.7b-base", "learn") == 9
 
 
 @pytest.mark.slow
