@@ -11,7 +11,7 @@ import time
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -25,13 +25,14 @@ LEAST_LEAD_S = 0.25
 """A player with less sound than this is served first."""
 SCARCE_LEAD_S = 0.06
 """A player with less sound than this gets its frames as they come, however few."""
-SMALL_ROWS = 16
+SMALL_ROWS = 32
 """Between these two leads, a chunk smaller than wanted is decoded only for so many requests together."""
-END_TURNS, END_RUNNING, END_LEAD_S = 1.3, 12, 0.1
+END_TURNS, END_RUNNING, END_LEAD_S = 2.5, 12, 0.1
 """A request that has ended may wait for others to end, beside `END_RUNNING` running ones or more, and while its player
 has `END_LEAD_S` of sound. Requests that end in one codec call are followed by requests that share a prefill and their
 first chunks. Each such group costs about half of `END_TURNS` turns. If a request has n frames, groups and idle slots
-together cost least when an end waits for up to the square root of END_TURNS n turns.
+together cost least when an end waits for up to the square root of END_TURNS n turns. As soon as one end cannot wait any
+longer, all of them are decoded in one call, padded to the same size.
 """
 PATIENCE = 2
 """One large codec call costs less than two small ones, so a chunk of n frames may wait for other requests for up to n /
@@ -49,6 +50,7 @@ class Due:
     padding: int = 0  # frames that are decoded after these and dropped
     patience: int = 0  # turns that these frames may wait for those of other requests
     small: bool = False  # fewer frames than wanted, and its player has enough sound to wait for more
+    room: int = 0  # of the last chunk of a request: frames that its slot has space for, so that it can be padded
 
     @property
     def size(self) -> int:
@@ -116,7 +118,8 @@ def last(
     if not room or record.first_sound is None or pending > sizes[-1] or (size := fitting(sizes, pending)) > room:
         return Due(record, largest(sizes, pending), urgency)
     turns = min(math.sqrt(END_TURNS * record.made) - ended_s / frame_s, (lead_s - END_LEAD_S) / frame_s)
-    return Due(record, pending, urgency, size - pending, patience=math.ceil(turns) if turns > 0 else 0)
+    patience = math.ceil(turns) if turns > 0 else 0
+    return Due(record, pending, urgency, size - pending, patience=patience, room=room)
 
 
 def rows_together(frames: int, most_rows: int, most_frames: int | None) -> int:
@@ -149,10 +152,25 @@ def few(ends: Sequence[int], running: int) -> bool:
     return running >= END_RUNNING and len(ends) <= running * math.sqrt(END_TURNS * len(ends) / max(sum(ends), 1))
 
 
-def waits(batch: Sequence[Due], pending: Iterable[int], few_ends: bool) -> bool:
-    """Whether chunks that do not fill a codec call are left for a later one, which more requests will share."""
-    if any(one.record.state is State.FINISHING for one in batch):
-        return few_ends and all(one.patience > 0 for one in batch)
+def ends_together(dues: Sequence[Due], running: int) -> list[Due]:
+    """The same chunks without those of requests that have ended, as long as all of these may wait for others. Else all
+    of them are padded to the size of the largest, if they have room for it.
+    """
+    ends = [one for one in dues if one.room]
+    if not ends:
+        return list(dues)
+    if few([one.record.made for one in ends], running) and all(one.patience > 0 for one in ends):
+        return [one for one in dues if not one.room]
+    size = max(one.size for one in ends)
+    return [replace(one, padding=size - one.frames) if one.room >= size else one for one in dues]
+
+
+def waits(batch: Sequence[Due], pending: Iterable[int]) -> bool:
+    """Whether chunks that do not fill a codec call are left for a later one, which more requests will share. Ends that
+    may wait are not among them.
+    """
+    if any(one.room for one in batch):
+        return False
     return grows(batch, pending) or (len(batch) < SMALL_ROWS and all(one.small for one in batch))
 
 
@@ -270,6 +288,11 @@ class CodecJob:
         launched."""
         return any(one.record.first_sound is None and start >= one.record.reference for one, start in self.rows)
 
+    @property
+    def ends(self) -> bool:
+        """Whether a request ends with it."""
+        return any(one.room for one, _ in self.rows)
+
 
 class CodecJobs:
     """Decodes chunks in a stream of its own, each after its frames."""
@@ -303,12 +326,16 @@ class CodecJobs:
         now, launched = time.perf_counter(), False
         found = [(record, self._due(record, now, turn_s)) for record in records]
         dues = [one for _, one in found if one is not None]
+        runnable = [(record, one) for record, one in found if record.runnable]
+        if self._pads:
+            dues = ends_together(dues, len(runnable))
+        pending = {record.reference + record.made - record.decoding for record, one in runnable if one is None}
         limits = self._steps.most_rows, self._plan.sound_frames
         for batch in together(dues, *limits):
             if len(self.in_flight) >= MOST:
                 break
             full = len(batch) == rows_together(batch[0].size, *limits)
-            if self._pads and not full and self._gains(batch, found):
+            if self._pads and not full and waits(batch, pending):
                 continue
             if any(one.record.unreported(one.record.decoding + one.frames) for one in batch):
                 self._stream.follow(self._frame_stream)
@@ -320,14 +347,6 @@ class CodecJobs:
                 one.record.jobs += 1
             launched = True
         return launched
-
-    @staticmethod
-    def _gains(batch: list[Due], found: list[tuple[Record, Due | None]]) -> bool:
-        """Whether these chunks gain by waiting for those of others. `found`: what is due of each request."""
-        runnable = [(record, one) for record, one in found if record.runnable]
-        pending = {record.reference + record.made - record.decoding for record, one in runnable if one is None}
-        ends = [one.record.made for _, one in found if one is not None and one.record.state is State.FINISHING]
-        return waits(batch, pending, few(ends, len(runnable)))
 
     def _due(self, record: Record, now: float, turn_s: float) -> Due | None:
         if record.silent:
@@ -372,9 +391,12 @@ class CodecJobs:
         self._turn += 1
 
     def _awaited(self, speaking: int, running: int) -> bool:
-        if self.in_flight[0].awaited:
+        next_job = self.in_flight[0]
+        if self._captures and running >= END_RUNNING and next_job.ends and next_job.turn < self._turn:
+            return True  # else its slots would stay empty for one more frame
+        if next_job.awaited:
             few = self._captures and MANY <= running >= NEWCOMERS * self._newcomers()
-            return not few or self.in_flight[0].turn < self._turn
+            return not few or next_job.turn < self._turn
         if not self._captures or not any(job.awaited for job in self.in_flight):
             return False
         return speaking <= FEW or (speaking <= SOME and 0 < running <= 2 * self._newcomers())
