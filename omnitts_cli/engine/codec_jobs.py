@@ -326,10 +326,11 @@ class CodecJobs:
         now, launched = time.perf_counter(), False
         found = [(record, self._due(record, now, turn_s)) for record in records]
         dues = [one for _, one in found if one is not None]
-        runnable = [(record, one) for record, one in found if record.runnable]
+        pending = set[int]()  # frames of those of whom nothing is due
         if self._pads:
+            runnable = [(record, one) for record, one in found if record.runnable]
+            pending = {record.reference + record.made - record.decoding for record, one in runnable if one is None}
             dues = ends_together(dues, len(runnable))
-        pending = {record.reference + record.made - record.decoding for record, one in runnable if one is None}
         limits = self._steps.most_rows, self._plan.sound_frames
         for batch in together(dues, *limits):
             if len(self.in_flight) >= MOST:

@@ -256,13 +256,15 @@ def test_an_end_without_room_is_not_padded_for_others(context: StepContext) -> N
     assert [sorted(one.size for one, _ in job.rows) for job in jobs.in_flight] == [[4, 4], [4], [8]]
 
 
-def test_other_chunks_do_not_make_ends_leave(context: StepContext) -> None:
-    """A chunk of the same size whose player has little sound goes alone, while the end waits for others."""
+@pytest.mark.parametrize("newcomer", [False, True])
+def test_while_an_end_waits_others_go_without_it(context: StepContext, newcomer: bool) -> None:
+    """A first sound, and a chunk of the size of the end whose player has little sound."""
     jobs = CodecJobs(replace(context, device=PaddingDevice(1)), context.device.stream())
-    dry = record(1, 12, decoding=4)
-    dry.delivered, dry.closed, dry.first_sound = 4, True, time.perf_counter() - 1
-    assert jobs.launch([ending(0, ended=0.0), dry, *running_beside()], turn_s=0.01)
-    assert [[one.record for one, _ in job.rows] for job in jobs.in_flight] == [[dry]]
+    other = record(1, 1) if newcomer else record(1, 12, decoding=4)
+    if not newcomer:
+        other.delivered, other.closed, other.first_sound = 4, True, time.perf_counter() - 1
+    assert jobs.launch([ending(0, ended=0.0), other, *running_beside()], turn_s=0.01)
+    assert [[one.record for one, _ in job.rows] for job in jobs.in_flight] == [[other]]
 
 
 @pytest.mark.parametrize(("running", "found"), [(END_RUNNING, [0, 1]), (END_RUNNING - 1, [0, 0])])

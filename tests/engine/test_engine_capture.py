@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import torch
 from engine_kit import engine_of, requests_of, same, solo, speak
 
 from omnitts_cli.devices.cpu import CPUDevice
+from omnitts_cli.engine import codec_jobs
 from omnitts_cli.engine.engine import Engine
 from omnitts_cli.engine.slots import fitting, round_up
 
@@ -60,6 +62,31 @@ def test_streams_that_lag_change_nothing(slots: int) -> None:
         over = speak(requests, engine=engine)
         for request in requests:
             same(solo(request), over[request.id])
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_ends_that_leave_together_change_nothing(late: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests of different lengths wait for each other's ends, which are padded to one size."""
+    monkeypatch.setattr(codec_jobs, "END_RUNNING", 1)
+    monkeypatch.setattr(codec_jobs, "few", lambda ends, running: running > 0 and len(ends) < 3)
+    engine = engine_of(5, device=recording_device.RecordingDevice(late=late), **FEW)
+    ends: list[list[tuple[int, int]]] = []  # of each codec call: frames, and frames with padding
+    launch = engine._codec.launch
+
+    def noted(*given: Any) -> bool:
+        before = len(engine._codec.in_flight)
+        launched = launch(*given)
+        for job in list(engine._codec.in_flight)[before:]:
+            ends.append([(one.frames, one.size) for one, _ in job.rows if one.room])
+        return launched
+
+    monkeypatch.setattr(engine._codec, "launch", noted)
+    requests = requests_of(15, ignore_end=True)
+    requests = [replace(one, max_frames=14 + 3 * index % 7) for index, one in enumerate(requests)]
+    over = speak(requests, engine=engine)
+    for request in requests:
+        same(solo(request), over[request.id])
+    assert any(len({frames for frames, _ in call}) > 1 for call in ends)
 
 
 def test_buckets_with_padding() -> None:
