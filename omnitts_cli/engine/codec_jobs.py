@@ -23,7 +23,7 @@ from omnitts_cli.request import BULK
 
 LEAST_LEAD_S = 0.25
 """A player with less sound than this is served first."""
-SCARCE_LEAD_S = 0.06
+SCARCE_LEAD_S = 0.072
 """A player with less sound than this gets its frames as they come, however few."""
 SMALL_ROWS = 32
 """Between these two leads, a chunk smaller than wanted is decoded only for so many requests together."""
