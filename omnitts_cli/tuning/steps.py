@@ -17,6 +17,8 @@ from omnitts_cli.tuning.learning import optimiser
 from omnitts_cli.tuning.loss import PaddedBatch
 
 Key = tuple[tuple[int, ...], ...]
+Part = tuple[PaddedBatch, Tensor]
+"""A batch of a step, and what divides its two sums."""
 
 
 class Steps:
@@ -57,8 +59,12 @@ class Steps:
     def place(self, array: Any) -> Tensor:
         return self.device.to_device(array) if self.device.captures else torch.from_numpy(array)
 
-    def step(self, parts: Sequence[tuple[PaddedBatch, Tensor]], rate: float) -> Fetch:
-        """One step, from batches on the host and their shares; its two losses."""
+    def placed(self, parts: Sequence[Part]) -> list[Part]:
+        """The same batches and shares on the device. Copies may run while the device works."""
+        return [(batch.on(self.place), self.place(shares.numpy())) for batch, shares in parts]
+
+    def step(self, parts: Sequence[Part], rate: float) -> Fetch:
+        """One step, from placed batches and their shares; its two losses."""
         if self.device.captures:
             for batch, shares in parts:
                 self._record(batch, shares)
@@ -69,8 +75,9 @@ class Steps:
                 self._gradients(batch, shares, self._sums)
                 continue
             mine, own, replay = self._recorded[key_of(batch)]
-            self._copy(batch, mine)
-            own.copy_(self.place(shares.numpy()))
+            for one in fields(batch):
+                getattr(mine, one.name).copy_(getattr(batch, one.name))
+            own.copy_(shares)
             replay()
         self._update()
         return self._stream.fetch(self._losses)
@@ -93,13 +100,9 @@ class Steps:
     def _record(self, batch: PaddedBatch, shares: Tensor) -> None:
         if (key := key_of(batch)) in self._recorded:
             return
-        mine, own = batch.on(self.place), self.place(shares.numpy())
+        mine, own = PaddedBatch(*(getattr(batch, one.name).clone() for one in fields(batch))), shares.clone()
         replay = self._stream.capture(lambda: self._gradients(mine, own, self._sums))
         self._recorded[key] = mine, own, replay
-
-    def _copy(self, batch: PaddedBatch, into: PaddedBatch) -> None:
-        for one in fields(batch):
-            getattr(into, one.name).copy_(self.place(getattr(batch, one.name).numpy()))
 
     def state(self, names: Sequence[str]) -> dict[str, Tensor]:
         """What the optimiser knows of each weight."""

@@ -215,6 +215,11 @@ class Trainer:
         return steps
 
     @cached_property
+    def _total(self) -> int:
+        """Steps of all epochs."""
+        return steps_total(len(self._steps_of(0)), self.plan.epochs)
+
+    @cached_property
     def _lengths(self) -> list[int]:
         """The positions of each clip in its longest layout, as a multiple of LENGTHS."""
         found = []
@@ -261,17 +266,23 @@ class Trainer:
 
     def _learned(self, numbers: Sequence[int], step: int, following: Sequence[int]) -> tuple[float, float]:
         ready = self._ready
-        parts = ready[1] if ready is not None and ready[0] == step else self._parts(numbers, step)
-        total = steps_total(len(self._steps_of(0)), self.plan.epochs)
-        rate = falling_rate(step / total, self.plan.rate, LAST_RATE * self.plan.rate, step,
-                            max(1, round(WARM_UP * total)))  # fmt: skip
+        if ready is not None and ready[0] == step:
+            parts = ready[1]
+        else:
+            parts = self.steps.placed(self._parts(numbers, step))
+        rate = falling_rate(step / self._total, self.plan.rate, LAST_RATE * self.plan.rate, step,
+                            max(1, round(WARM_UP * self._total)))  # fmt: skip
         torch.manual_seed(random.Random(f"{self.plan.seed} dropout {step}").getrandbits(31))
         self._hide(self.plan.dropout)
         fetch = self.steps.step(parts, rate)
         self._hide(0.0)
         self.last_rate = rate
         if following and self.device.captures:
-            self._ready = step + 1, self._parts(following, step + 1)
+            try:
+                self._ready = step + 1, self.steps.placed(self._parts(following, step + 1))
+            except Exception as error:  # this step is done, and must not be made again
+                if not self.device.is_out_of_memory(error):
+                    raise
         first, rest = (float(one) for one in fetch.result()[0])
         return first, rest
 
