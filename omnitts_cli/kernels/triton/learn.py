@@ -52,9 +52,9 @@ def wide_product(x: Tensor, y: Tensor) -> Tensor:
 # ---- norms
 
 
-@triton.jit(do_not_specialize=["count"])
+@triton.jit
 def _norm_forward(
-    product, residual, weight, rows, out, scales, count,
+    product, residual, weight, rows, out, scales,
     width: tl.constexpr, block: tl.constexpr, eps: tl.constexpr, adds: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0)
@@ -114,7 +114,7 @@ def normed(product: Tensor | None, residual: Tensor, weight: Tensor, eps: float)
     count = rows.numel() // width
     scales = torch.empty(count, dtype=torch.float32, device=rows.device)
     _norm_forward[(count,)](
-        first, residual, weight, rows, out, scales, count, width, triton.next_power_of_2(width), eps,
+        first, residual, weight, rows, out, scales, width, triton.next_power_of_2(width), eps,
         product is not None, num_warps=4,
     )  # fmt: skip
     return rows, out, scales
