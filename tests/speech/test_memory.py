@@ -77,7 +77,7 @@ def test_the_precision_that_would_fit_is_named(device: CPUDevice, monkeypatch: p
 
 
 @pytest.mark.usefixtures("device")  # skips without the compiled library
-@pytest.mark.parametrize("name", [EMBEDDED, str(checkpoint("custom_voice_small"))])
+@pytest.mark.parametrize("name", [EMBEDDED, str(checkpoint("custom_voice_small"))], ids=["embedded", "golden"])
 def test_matrices_are_counted_as_they_are_kept(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of the stacks, without the outputs that fill a panel. The embedded voice is stored in bfloat16."""
     planned, kept = list[Needs](), list[int]()
