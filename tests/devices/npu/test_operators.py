@@ -215,7 +215,7 @@ def test_which_operations_stay_plain(ours: Ops) -> None:
     stay = {name for name in vars(plain.OPS) if getattr(ours, name) is getattr(plain.OPS, name)}
     frame = {"begin", "pick", "first_scores", "choose_row", "finish"}
     assert stay == frame | {
-        "linear", "codec", "eight", "pack", "exact", "fuse_stack", "fuse_frame", "fuse_step", "fuse_predictor",
+        "linear", "codec", "eight", "pack", "exact", "learn", "fuse_stack", "fuse_frame", "fuse_step", "fuse_predictor",
         "fuse_text", "long", "scores",
     }  # fmt: skip
 
