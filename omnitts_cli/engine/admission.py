@@ -129,7 +129,7 @@ class Admission:
         self._prompt_stream = context.device.stream()  # prompts are made while frames run
         self._prompter = context.model.prompter.fresh()
         self._prefixes: OrderedDict[tuple[object, ...], Prefix] = OrderedDict()
-        self._unkept: list[tuple[tuple[object, ...], int, int]] = []  # keys, rows and slots of those to be kept
+        self._unkept: list[tuple[tuple[object, ...], int, int]] = []  # key, rows and slot of each prefix to copy
         self._waiting = FairQueue()
         self.records: list[Record] = []  # those with a slot, in the order in which they got it
         self.since: dict[str, float] = {}  # their names -> since when
@@ -155,7 +155,7 @@ class Admission:
 
     @property
     def opening(self) -> list[Record]:
-        """Those for whose prompts there is more to do."""
+        """Requests whose prompts are not complete."""
         return [record for record in self.records if record.opening]
 
     def wait(self, record: Record) -> None:
@@ -381,8 +381,8 @@ class Admission:
             self._context.cache.copy_prefix(self._prefixes[key], rows, slots)
 
     def _keep_prefixes(self) -> None:
-        """Copies prefixes; without graphs, after a frame was launched. On a CPU the rows of a prompt wait for it, and
-        would be computed apart if they were read before.
+        """Copies the shared beginnings of new prompts for later requests. On a CPU this comes after the frame: the rows
+        of a prompt are computed with the first frame, and to copy them earlier would compute them apart.
         """
         for key, rows, slot in self._unkept:
             if rows > 0 and key not in self._prefixes:

@@ -32,7 +32,7 @@ MOST_PAIRS = 3
 
 
 def product_type(x: Tensor, *others: Tensor) -> torch.dtype:
-    """The type of what only products read."""
+    """The type of a tensor that only products of matrices read."""
     where = x.device.type
     if where != "meta" and torch.is_autocast_enabled(where):
         return torch.get_autocast_dtype(where)
@@ -104,7 +104,7 @@ def _norm_backward(
 
 
 def normed(product: Tensor | None, residual: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor, Tensor]:
-    """The sum of both, its norm, and what each row was multiplied with."""
+    """The sum of both, its norm, and the scale of each row."""
     residual, width = residual.contiguous(), residual.shape[-1]
     rows, first = residual, residual
     if product is not None:
@@ -382,8 +382,8 @@ class Heads(Function):
 
 @lru_cache(maxsize=256)
 def shares_keys(heads: int, kv_heads: int, sizes: tuple[int, int, int], kind: torch.dtype, where: torch.device) -> bool:
-    """Whether a fast attention of torch reads keys that several queries share, without copies of them. `sizes`: batch,
-    positions, depth."""
+    """Whether flash or cuDNN attention of torch reads keys that several heads of queries share, without copies.
+    `sizes`: batch, positions, depth."""
     if where.type in NO_CARD:
         return False
     batch, positions, depth = sizes
@@ -445,7 +445,7 @@ Block = tuple[Tensor, float, int, int]
 
 
 def placed(blocks: Sequence[Block], rows: int, columns: int, kind: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Blocks in one matrix, elsewhere 0; and the same with the scales."""
+    """The blocks in one matrix that is 0 elsewhere, and the same matrix with each block times its scale."""
     device = blocks[0][0].device
     out, scaled = (torch.empty((rows, columns), dtype=kind, device=device) for _ in range(2))
     given: list[Any] = []
@@ -462,7 +462,7 @@ def placed(blocks: Sequence[Block], rows: int, columns: int, kind: torch.dtype) 
 
 @triton.jit
 def _left(value, at, seed, share):
-    """What dropout makes of the numbers at places of a tensor."""
+    """Numbers of a tensor after dropout; their places and the seed decide which become 0."""
     bits = _mix(_mix(at.to(tl.uint32)) ^ tl.load(seed).to(tl.uint32))
     return tl.where((bits >> 8).to(tl.float32) * (1.0 / 16777216.0) < share, 0.0, value / (1.0 - share))
 
