@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -54,9 +54,10 @@ def bench(
     quality: bool = False,
 ) -> None:
     """Measure speed and latency."""
-    if quality or subject:
-        about = settings_for(machine, network)
-        return bench_apart(subject, load, what, server, answer, None if quality else lengths, about, messages)
+    if quality:
+        return bench_quality(subject, load, what, server, answer, settings_for(machine, network), messages)
+    if subject:
+        return bench_ask(subject, load, what, server, answer, lengths, settings_for(machine, network), messages)
     if lengths != Lengths():
         given = [f.setting.option for f in fields_of(Lengths) if getattr(lengths, f.name) != f.default]
         raise UsageError(f"{given[0]} is for omnitts bench ask", hint=f"omnitts bench ask {given[0]} ...")
@@ -78,45 +79,65 @@ def bench(
     refuse_failures(report)
 
 
-def bench_apart(
-    subject: list[str] | None, load: Load, what: What, server: Server, answer: Answer, lengths: Lengths | None,
-    about: dict[str, Any], messages: Messages,
+def bench_ask(
+    subject: list[str], load: Load, what: What, server: Server, answer: Answer, lengths: Lengths, about: dict[str, Any],
+    messages: Messages,
 ) -> None:  # fmt: skip
-    """Measures answers of fixed lengths, a level of users after another; without `lengths` compares a model in 8 bits
-    with the same in float32.
-    """
-    answers = lengths is not None
-    if (subject or []) != (["ask"] if answers else []):
-        forms = "omnitts bench --help   or   omnitts bench ask   or   " * answers
-        raise UsageError(f"unexpected: {' '.join(subject or [])}", hint=f"{forms}omnitts bench --quality")
-    own = {"requests", "seed", "concurrency"} if answers else {"requests", "seed"}
-    kept = {Load: own, What: {"model"}, Answer: {"save"}}
-    refuse_others("bench ask" if answers else "--quality", kept, load, what, server, answer)
+    """Measures answers of fixed lengths, a level of users after another."""
+    if subject != ["ask"]:
+        raise UsageError(
+            f"unexpected: {' '.join(subject)}",
+            hint="omnitts bench --help   or   omnitts bench ask   or   omnitts bench --quality",
+        )
+    kept = {Load: {"concurrency", "requests", "seed"}, What: {"model"}, Answer: {"save"}}
+    refuse_others("bench ask", kept, load, what, server, answer)
+    check_save(answer)
+    workload = AnswerWorkload(lengths.prompt_tokens, lengths.answer_tokens, lengths.spoken, lengths.recording)
+    with Progress("measuring", messages.progress) as progress:
+        report = measured(
+            what.model or "omni", load.concurrency or (1, 4, 16, 32), load.requests, workload, load.seed, about,
+            progress.update,
+        )  # fmt: skip
+    for level in report.levels:
+        show(lines(level), {**report.about, **level.record()})
+    save(report.record(), answer)
+
+
+def bench_quality(
+    subject: list[str] | None, load: Load, what: What, server: Server, answer: Answer, about: dict[str, Any],
+    messages: Messages,
+) -> None:  # fmt: skip
+    """Compares a model in 8 bits with the same in float32."""
+    from omnitts_cli.bench import quality  # nothing else needs it
+
+    if subject:
+        raise UsageError(f"unexpected: {' '.join(subject)}", hint="omnitts bench --quality")
+    kept = {Load: {"requests", "seed"}, What: {"model"}, Answer: {"save"}}
+    refuse_others("--quality", kept, load, what, server, answer)
+    check_save(answer)
+    with Progress("comparing", messages.progress) as progress:
+        found = quality.measured(
+            what.model or EMBEDDED, load.requests or SENTENCES, load.seed, about, progress.update, console.notice
+        )
+    show(found.lines(), found.record())
+    save(found.record(), answer)
+
+
+def check_save(answer: Answer) -> None:
+    """Refuses a file that could not be written, before anything is measured."""
     if answer.save is not None:
         reports.check(Path(answer.save), "--save")
 
-    with Progress("measuring" if answers else "comparing", messages.progress) as progress:
-        found: Any
-        if lengths is None:
-            from omnitts_cli.bench import quality  # nothing else needs it
 
-            found = quality.measured(
-                what.model or EMBEDDED, load.requests or SENTENCES, load.seed, about, progress.update, console.notice
-            )
-            shown = [(found.lines(), found.record())]
-        else:
-            workload = AnswerWorkload(lengths.prompt_tokens, lengths.answer_tokens, lengths.spoken, lengths.recording)
-            found = measured(
-                what.model or "omni", load.concurrency or (1, 4, 16, 32), load.requests, workload, load.seed, about,
-                progress.update,
-            )  # fmt: skip
-            shown = [(lines(level), {**found.about, **level.record()}) for level in found.levels]
-    for said, record in shown:
-        for line in said:
-            console.result(line)
-        console.record(status="ok", **record)
+def show(said: Iterable[str], record: dict[str, Any]) -> None:
+    for line in said:
+        console.result(line)
+    console.record(status="ok", **record)
+
+
+def save(record: dict[str, Any], answer: Answer) -> None:
     if answer.save is not None:
-        Path(answer.save).write_text(json.dumps(found.record(), indent=1) + "\n", "utf-8")
+        Path(answer.save).write_text(json.dumps(record, indent=1) + "\n", "utf-8")
 
 
 def refuse_others(command: str, kept: Mapping[type, set[str]], *groups: Any) -> None:

@@ -56,7 +56,7 @@ def test_moments_follow_gradients_that_become_small() -> None:
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
-def test_losses_that_are_no_numbers_are_named(wrong: float) -> None:
+def test_losses_that_are_not_numbers_are_named(wrong: float) -> None:
     check_finite({"first": 1.0, "rest": 2.0}, 500)
     with pytest.raises(OmniError, match=r"500.*rest"):
         check_finite({"first": 1.0, "rest": wrong}, 500)
