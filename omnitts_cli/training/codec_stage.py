@@ -153,14 +153,17 @@ class CodecStage:
 
     def exchange(self) -> None:
         """Average gradients and measurements over the members of the team."""
-        for measured in (self.gradients, *self.quantiser.measured()):
-            self.team.average(measured)
-        self.team.start_alike(self.quantiser.newcomers())
+        self.team.average(self.gradients)
+        if self.quantiser.training:
+            for measured in self.quantiser.measured():
+                self.team.average(measured)
+            self.team.start_alike(self.quantiser.newcomers())
 
     def update(self) -> None:
         nn.utils.clip_grad_norm_(self.learned, 100.0)  # only a safeguard
         self.optimiser.step()
-        self.quantiser.renew()
+        if self.quantiser.training:
+            self.quantiser.renew()
 
     def resume_trained(self, codec: TinyCodec) -> None:
         """Continue from an exported codec."""
@@ -226,6 +229,8 @@ def train_codec(
             stage.resume_trained(exported_codec(recipe, finished))
         else:
             started = False
+        if started and recipe.codec_training.keeps_books:
+            stage.quantiser.eval()
         stage.start_alike()
         stage.begin(stream.capture, journal)
         weights = sum(p.numel() for p in stage.learned)

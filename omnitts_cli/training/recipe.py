@@ -79,6 +79,7 @@ class CodecTraining:
     low: float
     outline: float
     shorter: float
+    keeps_books: bool
     compile: bool
 
 

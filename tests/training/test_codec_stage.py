@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from omnitts_cli.training.codec_stage import CodecStage, TrainingLoop, named, tr
 from omnitts_cli.training.export import export_codec
 from omnitts_cli.training.pool import ShardReader, SoundPool, TeacherUtterance
 from omnitts_cli.training.recipe import Recipe
+from omnitts_cli.training.stage_results import exported_codec, trained_codec
 from omnitts_cli.training.teacher import PHONES, PHONES_PER_FRAME, SAMPLES_PER_FRAME, STYLE, UNKNOWN, Facts
 from omnitts_cli.training.team import Team
 from omnitts_cli.tuning.journal import Budget, Journal
@@ -38,6 +40,21 @@ def test_it_goes_on_from_what_it_finds(small: Recipe, shards: ShardReader, tmp_p
     assert lines[0]["event"] == "start" and lines[0]["resumed"] == (left != "nothing")
     assert lines[-1]["event"] == "end" and lines[-2]["step"] > 0 and "mel" in lines[-2]  # even after few steps
     assert (tmp_path / "codec.0.safetensors").exists()
+
+
+def test_the_books_of_a_finished_codec_can_stay(small: Recipe, shards: ShardReader, tmp_path: Path) -> None:
+    """And the encoder learns on, so that codes keep their meaning."""
+    kept = replace(small, codec_training=replace(small.codec_training, keeps_books=True))
+    CodecStage(small, CPUDevice(1), SoundPool(0.01, torch.device("cpu")), Team()).save(tmp_path)
+    export_codec(small, tmp_path, tmp_path / "tiny" / "speech_tokenizer")
+    (tmp_path / "codec.0.safetensors").unlink()
+    before = exported_codec(small, tmp_path / "tiny" / "speech_tokenizer")
+    train_codec(CodecStage, kept, CPUDevice(1), shards, pool_of(shards, 0.01), tmp_path, 0.005, Team())
+    after = trained_codec(kept, tmp_path)
+    for half in ("leading", "residual"):
+        old, new = (getattr(codec.encoder.quantiser, half) for codec in (before, after))
+        assert torch.allclose(old.books, new.books, atol=1e-6) and not torch.equal(old.into.weight, new.into.weight)
+    assert not torch.equal(before.decoder.closing.conv.weight, after.decoder.closing.conv.weight)
 
 
 def test_a_step_moves_what_should_move(small: Recipe, shards: ShardReader) -> None:
