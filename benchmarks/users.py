@@ -107,7 +107,8 @@ class Checkout:
 
     def __init__(self, folder: Path, given: list[str]) -> None:
         command = [sys.executable, str(Path(__file__).resolve()), *given, "--speak"]
-        place = {**os.environ, "PYTHONPATH": str(folder.resolve())}
+        paths = [str(folder.resolve()), *filter(None, [os.environ.get("PYTHONPATH")])]
+        place = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
         self._child = subprocess.Popen(
             command, cwd=folder, env=place, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
