@@ -10,7 +10,7 @@ from functools import cache, partial
 from itertools import accumulate
 from math import prod
 from operator import mul
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -77,13 +77,25 @@ class StretchProducts:
     down: Product
     last: bool  # the next layer reads a track
 
+    @property
+    def taps(self) -> int:
+        """Of the depthwise convolution."""
+        return int(self.weight.shape[0])
+
+
+class UnitProducts(NamedTuple):
+    """A residual unit."""
+
+    conv: Product
+    point: Product
+
 
 @dataclass(frozen=True)
 class RiseProducts:
     """Upsampling to half the width, and residual units."""
 
     rise: Product
-    units: list[tuple[Product, Product]]
+    units: list[UnitProducts]
 
 
 class Lazily(Sequence[Any]):
@@ -338,7 +350,7 @@ def _rise(shape: UpsamplingShape, values: Values, make: Make, rates: list[int], 
     return RiseProducts(
         rise=make(f"{here}.rise", fold, (rate * width, RISE_TAPS * inputs), True, **more),
         units=[
-            (
+            UnitProducts(
                 _conv(
                     values, make, f"{here}.units.{j}.wide.conv", f"{here}.units.{j}.after",
                     (width, width, shape.kernel), dilation, columns * rate,

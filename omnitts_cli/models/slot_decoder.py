@@ -20,6 +20,7 @@ from omnitts_cli.models.codec_layout import (
     CodecLayout,
     RiseProducts,
     StretchProducts,
+    UnitProducts,
     decoder_parts,
     host_array,
     host_product,
@@ -300,7 +301,8 @@ def _counting(part: Any, counts: Tensor) -> Any:
     if isinstance(part, Product):
         return replace(part, counts=counts)
     if isinstance(part, list | tuple):
-        return type(part)(_counting(one, counts) for one in part)
+        made = [_counting(one, counts) for one in part]
+        return UnitProducts(*made) if isinstance(part, UnitProducts) else type(part)(made)
     if is_dataclass(part) and not isinstance(part, type):
         return replace(part, **{one.name: _counting(getattr(part, one.name), counts) for one in fields(part)})
     return part

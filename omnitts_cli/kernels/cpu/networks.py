@@ -137,6 +137,13 @@ class Decoder(ctypes.Structure):
     ]
 
 
+MANY = {"layer": ("layers", DecoderLayer), "stretch": ("stretches", Stretch), "rise": ("rises", Rise),
+        "unit": ("units", Unit)}  # fmt: skip
+"""Fields that are addresses of structures: the name of their parts, and what each becomes."""
+VECTORS = ((), ("bias",), ("scale", "inverse"), ("bias", "scale", "inverse"))
+"""The rows of a packed product's `vectors`, by their number."""
+
+
 # ---- arrays
 
 RUNNING, IDLE = "/proc/loadavg", "/proc/uptime"
@@ -354,30 +361,17 @@ class CompiledFrame:
         threads: int,
     ) -> None:
         head, heads, project = matrices
-        pointers = (ctypes.c_void_p * len(heads))(*heads), (ctypes.c_void_p * len(heads))(*map(address, parts.inputs))
+        talker, predictor, table = parts.talker, parts.predictor, parts.table
+        pointers = [(ctypes.c_void_p * len(heads))(*many) for many in (heads, map(address, parts.inputs))]
         self._call, self._threads, self._kept = call, threads, (parts, kept, pointers)
-        codes = parts.inputs[0].shape[0]
-        self._struct = Frame(
-            talker=ctypes.addressof(parts.talker.struct),  # type: ignore[attr-defined]
-            predictor=ctypes.addressof(parts.predictor.struct),  # type: ignore[attr-defined]
-            cache=cache,
-            rope_cos=address(parts.turns[0]),
-            rope_sin=address(parts.turns[1]),
-            head=head,
-            heads=ctypes.addressof(pointers[0]),
-            project=project,
-            project_bias=None if parts.project is None else address(parts.project[1]),
-            inputs=ctypes.addressof(pointers[1]),
-            first=address(parts.first),
-            rest=address(parts.rest),
-            vocabulary=parts.first.shape[0],
-            end=parts.end,
-            groups=len(heads) + 1,
-            codes=codes,
-            least_frames=parts.least_frames,
-            stall=parts.stall,
-            **_columns(parts),
-        )
+        bias = None if parts.project is None else address(parts.project[1])
+        rotation, (heads_at, inputs_at) = map(address, parts.turns), map(ctypes.addressof, pointers)
+        # in the order of Frame
+        stacks = ctypes.addressof(talker.struct), ctypes.addressof(predictor.struct)  # type: ignore[attr-defined]
+        between = *rotation, head, heads_at, project, bias, inputs_at, address(parts.first), address(parts.rest)
+        codes = parts.first.shape[0], table.seen.shape[1], parts.end, len(heads) + 1, parts.inputs[0].shape[0]
+        frames = parts.least_frames, parts.stall, table.text.shape[1], table.codes.shape[1]
+        self._struct = Frame(*stacks, cache, *between, *codes, *frames, **_columns(parts))
 
     def __call__(self, slots: Any, prompts: PromptRows | None = None) -> None:
         """Before, the keys and values of `prompts` are written."""
@@ -390,35 +384,21 @@ class CompiledFrame:
         check(self._call(ctypes.byref(self._struct), *called, count))
 
 
+COLUMNS = {
+    REAL: ("row", "text", "pad", "temperature", "top_p", "penalty", "predictor_temperature", "predictor_top_p"),
+    WHOLE: ("position", "made", "stop", "limit", "made_codes", "reference", "last", "repeats", "written",
+            "seed", "top_k", "predictor_top_k"),
+    FLAG: ("live", "closed", "seen", "ignore_end"),
+}  # fmt: skip
+"""The fields of a frame that have a row for each slot, by the type of their numbers."""
+
+
 def _columns(parts: FrameParts) -> dict[str, int]:
-    """The fields that belong to the slots."""
-    table, controls = parts.table, parts.controls
-    made, stop = table.report
-    kinds = {
-        REAL: (
-            (table, ("row", "text", "pad")),
-            (controls, ("temperature", "top_p", "penalty", "predictor_temperature", "predictor_top_p")),
-        ),
-        WHOLE: (
-            (table, ("position", "limit", "reference", "last", "repeats", "written")),
-            (controls, ("seed", "top_k", "predictor_top_k")),
-        ),
-        FLAG: ((table, ("live", "closed", "seen")), (controls, ("ignore_end",))),
-    }
-    fields = {
-        name: address(getattr(owner, name), kind)
-        for kind, owners in kinds.items()
-        for owner, names in owners
-        for name in names
-    }
-    return fields | {
-        "audio": table.seen.shape[1],
-        "text_rows": table.text.shape[1],
-        "frames": table.codes.shape[1],
-        "made": address(made, WHOLE),
-        "stop": address(stop, WHOLE),
-        "made_codes": address(table.codes, WHOLE),
-    }
+    """Their addresses."""
+    made, stop = parts.table.report
+    named = {"made": made, "stop": stop, "made_codes": parts.table.codes}
+    held = {**vars(parts.table), **vars(parts.controls), **named}
+    return {name: address(held[name], kind) for kind, names in COLUMNS.items() for name in names}
 
 
 def choose(
@@ -565,37 +545,11 @@ class NativeDecoder:
         self._rooms = threading.local()
         self.threads = threads() if large else 1
         self._halves = large and halves
-        opening = self._product(parts.opening)
-        floats = "books", "closing", "closing_bias", "rates", "history", "keys", "values"
-        tracks = [Track(part.past, part.rate, part.channels) for part in parts.tracks.parts]
-        _, slots, heads, ring, depth = parts.keys.shape
-        self._struct = Decoder(
-            opening=opening,
-            leaving=self._product(parts.leaving),
-            widen=self._product(parts.widen),
-            layer=self._array([self._layer(layer) for layer in parts.layers]),
-            stretch=self._array([self._stretch(stretch) for stretch in parts.stretches]),
-            rise=self._array([self._rise(rise) for rise in parts.rises]),
-            track=self._array(tracks),
-            layers=len(parts.layers),
-            stretches=len(parts.stretches),
-            rises=len(parts.rises),
-            tracks=len(tracks),
-            groups=parts.books.shape[0],
-            codes=parts.books.shape[1],
-            book=parts.books.shape[2],
-            closing_taps=parts.closing.shape[0],
-            heads=heads,
-            depth=depth,
-            window=parts.window,
-            ring=ring,
-            slots=slots,
-            kept=parts.tracks.kept,
-            samples=parts.samples,
-            large=LARGE,
-            frames=self._address(parts.frames, np.int64),
-            **{name: self._address(getattr(parts, name)) for name in floats},
-        )
+        books = dict(zip(("groups", "codes", "book"), parts.books.shape, strict=True))
+        rings = dict(zip(("slots", "heads", "ring", "depth"), parts.keys.shape[1:], strict=True))
+        tracks = {"track": self._array(Track, parts.tracks.parts), "tracks": len(parts.tracks.parts)}
+        more = tracks | {"kept": parts.tracks.kept, "large": LARGE}
+        self._struct = self._filled(Decoder, parts, **books, **rings, **more, closing_taps=parts.closing.shape[0])
 
     def __call__(self, codes: Any, slots: Any) -> Any:
         given, (rows, frames, _) = np.ascontiguousarray(np.asarray(codes)), codes.shape
@@ -621,44 +575,34 @@ class NativeDecoder:
         self._kept.append(array)
         return address(array, kind)
 
-    def _array(self, structs: Sequence[Any]) -> int | None:
-        if not structs:
+    def _filled(self, kind: type[Any], part: Any, **known: Any) -> Any:
+        """A structure with the fields of `part` that have the same names, and those that are known."""
+        return kind(**known, **{name: self._field(part, name, of) for name, of in kind._fields_ if name not in known})
+
+    def _field(self, part: Any, name: str, of: Any) -> Any:
+        """As the structure has it: a product, a number, how many there are of something, or an address."""
+        if of is OfProduct:
+            return self._product(getattr(part, name))
+        if of is P and name in MANY:
+            many, kind = MANY[name]
+            return self._array(kind, getattr(part, many))
+        value = getattr(part, name)
+        if of is P:
+            return self._address(value, WHOLE if name == "frames" else REAL)
+        return len(value) if isinstance(value, Sequence) else value
+
+    def _array(self, kind: type[Any], parts: Sequence[Any]) -> int | None:
+        if not parts:
             return None
-        array = (type(structs[0]) * len(structs))(*structs)
+        array = (kind * len(parts))(*[self._filled(kind, part) for part in parts])
         self._kept.append(array)
         return ctypes.addressof(array)
 
     def _product(self, product: Product | Packed) -> OfProduct:
         ready = product if isinstance(product, Packed) else pack(product, self._halves)
-        form, biased = HALVES if ready.weight.dtype == np.float16 else FLOATS, len(ready.vectors) % 2
-        names = ("bias", "scale", "inverse") if biased else ("scale", "inverse")
-        return OfProduct(
-            weight=self._address(ready.weight, ready.weight.dtype),
-            outputs=ready.size[0],
-            inputs=ready.size[1] // ready.taps,
-            taps=ready.taps,
-            dilation=ready.dilation,
-            activation=ACTIVATIONS.index(ready.activation),
-            form=form,
-            quads=ready.weight.ndim == 4,
-            eps=-1.0 if ready.eps is None else ready.eps,
-            **{name: self._address(vector) for name, vector in zip(names, ready.vectors, strict=False)},
-        )
-
-    def _layer(self, layer: Any) -> DecoderLayer:
-        return DecoderLayer(*map(self._product, (layer.qkv, layer.out, layer.gate_up, layer.down)))
-
-    def _stretch(self, stretch: Any) -> Stretch:
-        return Stretch(
-            rise=self._product(stretch.rise),
-            up=self._product(stretch.up),
-            down=self._product(stretch.down),
-            weight=self._address(stretch.weight),
-            bias=self._address(stretch.bias),
-            taps=stretch.weight.shape[0],
-            eps=stretch.eps,
-        )
-
-    def _rise(self, rise: Any) -> Rise:
-        units = [Unit(*map(self._product, pair)) for pair in rise.units]
-        return Rise(rise=self._product(rise.rise), unit=self._array(units), units=len(units))
+        weight, halves = self._address(ready.weight, ready.weight.dtype), ready.weight.dtype == np.float16
+        vectors = dict(zip(VECTORS[len(ready.vectors)], map(self._address, ready.vectors), strict=True))
+        sizes = ready.size[0], ready.size[1] // ready.taps, ready.taps, ready.dilation
+        how = ACTIVATIONS.index(ready.activation), HALVES if halves else FLOATS, ready.weight.ndim == 4
+        eps = -1.0 if ready.eps is None else ready.eps
+        return OfProduct(weight, *map(vectors.get, VECTORS[-1]), *sizes, *how, eps)
