@@ -5,6 +5,7 @@ the name and the shape of each tensor, as in the modules. Does not import torch.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 
@@ -193,92 +194,138 @@ class SpeakerShape:
 # ---- tensors
 
 Sizes = dict[str, tuple[int, ...]]
+Table = dict[str, str]
+"""The names of tensors, and the numbers that are their sizes, by name."""
+
+STACK_LAYER = {
+    "input_norm": "hidden",
+    "qkv": "qkv hidden",
+    "q_norm": "head_dim",
+    "k_norm": "head_dim",
+    "out": "hidden wide",
+    "mlp_norm": "hidden",
+    "gate_up": "gate_up hidden",
+    "down": "hidden inner",
+}
+"""Of talker or predictor. `wide`: all heads together."""
+
+TALKER_HEAD = {"talker.head": "vocabulary hidden"}
+PREDICTOR_HEADS = {"predictor.heads": "others codes narrow"}
+PROJECT = {"predictor.project.weight": "narrow hidden", "predictor.project.bias": "narrow"}
+EMBEDDINGS = {
+    "embedder.first": "vocabulary hidden",
+    "embedder.rest": "others codes hidden",
+    "text.table": "words width",
+    "text.inner.weight": "width width",
+    "text.inner.bias": "width",
+    "text.out.weight": "hidden width",
+    "text.out.bias": "hidden",
+}
+"""`others`: the code groups after the first."""
+
+DECODER = {
+    "quantiser.leading.books": "one codes book_width",
+    "quantiser.leading.into.weight": "book_width quantised",
+    "quantiser.leading.out.weight": "quantised book_width",
+    "quantiser.residual.books": "others codes book_width",
+    "quantiser.residual.into.weight": "book_width quantised",
+    "quantiser.residual.out.weight": "quantised book_width",
+    "opening.conv.weight": "latent quantised opening_kernel",
+    "opening.conv.bias": "latent",
+    "transformer.into.weight": "hidden latent",
+    "transformer.into.bias": "hidden",
+    "transformer.norm": "hidden",
+    "transformer.out.weight": "latent hidden",
+    "transformer.out.bias": "latent",
+    "widen.conv.weight": "width latent kernel",
+    "widen.conv.bias": "width",
+    "snake.alpha": "last",
+    "snake.beta": "last",
+    "closing.conv.weight": "one last kernel",
+    "closing.conv.bias": "one",
+}
+"""What the codec's decoder has once."""
+DECODER_LAYER = {
+    "attention_norm": "hidden",
+    "attention.qkv.weight": "qkv hidden",
+    "attention.out.weight": "hidden wide",
+    "attention_scale": "hidden",
+    "mlp_norm": "hidden",
+    "gate_up.weight": "gate_up hidden",
+    "down.weight": "hidden inner",
+    "mlp_scale": "hidden",
+}
+STRETCH = {
+    "rise.weight": "latent latent rate",
+    "rise.bias": "latent",
+    "mix.depthwise.conv.weight": "latent one kernel",
+    "mix.depthwise.conv.bias": "latent",
+    "mix.norm.weight": "latent",
+    "mix.norm.bias": "latent",
+    "mix.up.weight": "expanded latent",
+    "mix.up.bias": "expanded",
+    "mix.down.weight": "latent expanded",
+    "mix.down.bias": "latent",
+    "mix.scale": "latent",
+}
+RISE = {
+    "snake.alpha": "inputs",
+    "snake.beta": "inputs",
+    "rise.conv.weight": "inputs outputs twice",
+    "rise.conv.bias": "outputs",
+}
+"""`twice`: its rate."""
+UNIT = {
+    "before.alpha": "outputs",
+    "before.beta": "outputs",
+    "after.alpha": "outputs",
+    "after.beta": "outputs",
+    "wide.conv.weight": "outputs outputs kernel",
+    "wide.conv.bias": "outputs",
+    "point.weight": "outputs outputs one",
+    "point.bias": "outputs",
+}
+"""Of a rise."""
 
 
-def _under(prefix: str, sizes: Sizes) -> Sizes:
-    return {f"{prefix}.{name}": size for name, size in sizes.items()}
+def sized(table: Table, numbers: Mapping[str, int], under: str = "") -> Sizes:
+    """The tensors of a table, with `under` before their names."""
+    return {f"{under}{name}": tuple(map(numbers.__getitem__, words.split())) for name, words in table.items()}
 
 
-def _linear(outputs: int, *inputs: int) -> Sizes:
-    return {"weight": (outputs, *inputs), "bias": (outputs,)}
-
-
-def stack_sizes(shape: StackShape) -> Sizes:
+def stack_sizes(shape: StackShape, under: str) -> Sizes:
     """A decoder stack without experts."""
-    hidden, wide, depth = shape.hidden, shape.heads * shape.head_dim, shape.head_dim
-    layer: Sizes = {
-        "input_norm": (hidden,),
-        "qkv": (wide + 2 * shape.kv_heads * depth, hidden),
-        "q_norm": (depth,),
-        "k_norm": (depth,),
-        "out": (hidden, wide),
-        "mlp_norm": (hidden,),
-        "gate_up": (2 * shape.inner, hidden),
-        "down": (hidden, shape.inner),
-    }
-    sizes: Sizes = {"norm": (hidden,)}
+    wide, narrow = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    numbers = vars(shape) | {"wide": wide, "qkv": wide + 2 * narrow, "gate_up": 2 * shape.inner}
+    sizes = sized({"norm": "hidden"}, numbers, under)
     for index in range(shape.layers):
-        sizes |= _under(f"layers.{index}", layer)
+        sizes |= sized(STACK_LAYER, numbers, f"{under}layers.{index}.")
     return sizes
 
 
 def language_sizes(talker: TalkerShape, predictor: PredictorShape, vocabulary: int, width: int) -> Sizes:
     """Everything between text and codes. `vocabulary` and `width`: of the table of the text."""
-    hidden, narrow, at = talker.stack.hidden, predictor.stack.hidden, predictor
-    sizes = _under("talker.stack", stack_sizes(talker.stack)) | {"talker.head": (talker.vocabulary, hidden)}
-    sizes |= _under("predictor.stack", stack_sizes(at.stack))
-    sizes["predictor.heads"] = (at.groups - 1, at.codes, narrow)
-    if at.talker_hidden != narrow:
-        sizes |= _under("predictor.project", _linear(narrow, hidden))
-    sizes["embedder.first"] = (talker.vocabulary, hidden)
-    sizes["embedder.rest"] = (at.groups - 1, at.codes, hidden)
-    sizes["text.table"] = (vocabulary, width)
-    return sizes | _under("text.inner", _linear(width, width)) | _under("text.out", _linear(hidden, width))
+    at, hidden, narrow = predictor, talker.stack.hidden, predictor.stack.hidden
+    numbers = {"hidden": hidden, "narrow": narrow, "vocabulary": talker.vocabulary, "words": vocabulary}
+    numbers |= {"others": at.groups - 1, "codes": at.codes, "width": width}
+    sizes = stack_sizes(talker.stack, "talker.stack.") | sized(TALKER_HEAD, numbers)
+    sizes |= stack_sizes(at.stack, "predictor.stack.") | sized(PREDICTOR_HEADS, numbers)
+    return sizes | sized(PROJECT if at.talker_hidden != narrow else {}, numbers) | sized(EMBEDDINGS, numbers)
 
 
 def decoder_sizes(shape: DecoderShape) -> Sizes:
     """The codec's decoder."""
-    latent, at, sizes = shape.latent, shape.transformer, Sizes()
-    for side, count in (("leading", 1), ("residual", shape.groups - 1)):
-        sizes[f"quantiser.{side}.books"] = (count, shape.codes, shape.book_width)
-        sizes[f"quantiser.{side}.into.weight"] = (shape.book_width, shape.quantised)
-        sizes[f"quantiser.{side}.out.weight"] = (shape.quantised, shape.book_width)
-    sizes |= _under("opening.conv", _linear(latent, shape.quantised, shape.opening_kernel))
-    sizes |= _under("transformer.into", _linear(at.hidden, latent)) | {"transformer.norm": (at.hidden,)}
-    sizes |= _under("transformer.out", _linear(latent, at.hidden))
-    wide = at.heads * at.head_dim
-    layer: Sizes = {
-        "attention_norm": (at.hidden,),
-        "attention.qkv.weight": (3 * wide, at.hidden),
-        "attention.out.weight": (at.hidden, wide),
-        "attention_scale": (at.hidden,),
-        "mlp_norm": (at.hidden,),
-        "gate_up.weight": (2 * at.inner, at.hidden),
-        "down.weight": (at.hidden, at.inner),
-        "mlp_scale": (at.hidden,),
-    }
+    at, wide = shape.transformer, shape.transformer.heads * shape.transformer.head_dim
+    numbers = vars(at) | vars(shape) | {"wide": wide, "qkv": 3 * wide, "gate_up": 2 * at.inner, "one": 1}
+    numbers |= {"others": shape.groups - 1, "expanded": shape.expansion * shape.latent}
+    sizes = sized(DECODER, numbers | {"last": shape.width >> len(shape.rises)})
     for index in range(at.layers):
-        sizes |= _under(f"transformer.layers.{index}", layer)
+        sizes |= sized(DECODER_LAYER, numbers, f"transformer.layers.{index}.")
     for index, rate in enumerate(shape.stretches):
-        mix = _under("depthwise.conv", _linear(latent, 1, shape.kernel)) | _under("norm", _linear(latent))
-        mix |= _under("up", _linear(shape.expansion * latent, latent))
-        mix |= _under("down", _linear(latent, shape.expansion * latent)) | {"scale": (latent,)}
-        rise: Sizes = {"rise.weight": (latent, latent, rate), "rise.bias": (latent,)}
-        sizes |= _under(f"stretches.{index}", rise | _under("mix", mix))
-    sizes |= _under("widen.conv", _linear(shape.width, latent, shape.kernel))
+        sizes |= sized(STRETCH, numbers | {"rate": rate}, f"stretches.{index}.")
     for index, rate in enumerate(shape.rises):
-        inputs, width = shape.width >> index, shape.width >> (index + 1)
-        here = _snake("snake", inputs) | {"rise.conv.weight": (inputs, width, 2 * rate), "rise.conv.bias": (width,)}
+        numbers |= {"inputs": shape.width >> index, "outputs": shape.width >> (index + 1), "twice": 2 * rate}
+        sizes |= sized(RISE, numbers, f"rises.{index}.")
         for unit in range(len(shape.dilations)):
-            parts = _snake("before", width) | _snake("after", width)
-            parts |= _under("wide.conv", _linear(width, width, shape.kernel)) | _under(
-                "point", _linear(width, width, 1)
-            )
-            here |= _under(f"units.{unit}", parts)
-        sizes |= _under(f"rises.{index}", here)
-    last = shape.width >> len(shape.rises)
-    return sizes | _snake("snake", last) | _under("closing.conv", _linear(1, last, shape.kernel))
-
-
-def _snake(name: str, channels: int) -> Sizes:
-    return {f"{name}.alpha": (channels,), f"{name}.beta": (channels,)}
+            sizes |= sized(UNIT, numbers, f"rises.{index}.units.{unit}.")
+    return sizes

@@ -18,11 +18,18 @@ HEAD = "talker.codec_head.weight"
 """A large tensor of the language side, whose dtype is that of all of them."""
 
 
+Table = dict[str, tuple[str, ...]]
+"""The names of one module or layer: our name -> the tensors that are joined."""
+
+
+def pairs(parts: tuple[str, str], layers: Mapping[str, str]) -> Table:
+    """Layers with two tensors each."""
+    return {f"{ours}.{part}": (f"{theirs}.{part}",) for ours, theirs in layers.items() for part in parts}
+
+
+LINEAR, SNAKE = ("weight", "bias"), ("alpha", "beta")
 QKV = ("self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.v_proj.weight")
-
-
 GATE_UP = ("mlp.gate_proj.weight", "mlp.up_proj.weight")
-
 
 STACK_LAYER = {
     "input_norm": ("input_layernorm.weight",),
@@ -34,8 +41,12 @@ STACK_LAYER = {
     "gate_up": GATE_UP,
     "down": ("mlp.down_proj.weight",),
 }
-"""For a layer of talker or predictor: our name -> the tensors that are joined."""
+"""A layer of talker or predictor."""
 
+PROJECT = pairs(LINEAR, {"project": "talker.code_predictor.small_to_mtp_projection"})
+TEXT = {"table": ("talker.model.text_embedding.weight",)} | pairs(
+    LINEAR, {"inner": "talker.text_projection.linear_fc1", "out": "talker.text_projection.linear_fc2"}
+)
 
 CODEC_ATTENTION = {
     "attention.qkv.weight": QKV,
@@ -44,28 +55,33 @@ CODEC_ATTENTION = {
     "mlp_scale": ("mlp_layer_scale.scale",),
 }
 
-
-CODEC_LAYER = {
+CODEC_LAYER = CODEC_ATTENTION | {
     "attention_norm": ("input_layernorm.weight",),
     "mlp_norm": ("post_attention_layernorm.weight",),
     "gate_up.weight": GATE_UP,
     "down.weight": ("mlp.down_proj.weight",),
 }
 
+STRETCH = {"mix.scale": ("1.gamma",)} | pairs(
+    LINEAR,
+    {
+        "rise": "0.conv",
+        "mix.depthwise.conv": "1.dwconv.conv",
+        "mix.norm": "1.norm",
+        "mix.up": "1.pwconv1",
+        "mix.down": "1.pwconv2",
+    },
+)
+RISE = pairs(SNAKE, {"snake": "0"}) | pairs(LINEAR, {"rise.conv": "1.conv"})
+UNIT = pairs(SNAKE, {"before": "act1", "after": "act2"}) | pairs(
+    LINEAR, {"wide.conv": "conv1.conv", "point": "conv2.conv"}
+)
+"""Of a rise."""
 
-STRETCH = {
-    "rise": "0.conv",
-    "mix.depthwise.conv": "1.dwconv.conv",
-    "mix.norm": "1.norm",
-    "mix.up": "1.pwconv1",
-    "mix.down": "1.pwconv2",
-}
-"""Of a stretch: layers with weight and bias."""
 
-
-def renamed(table: Mapping[str, tuple[str, ...]], ours: str, theirs: str) -> Names:
-    """The names of one layer, which we call `ours` and the checkpoint `theirs`."""
-    found = {f"{ours}.{name}": tuple(f"{theirs}.{part}" for part in parts) for name, parts in table.items()}
+def renamed(table: Table, ours: str = "", theirs: str = "") -> Names:
+    """The names of one layer, with what stands before them here and in the checkpoint."""
+    found = {f"{ours}{name}": tuple(f"{theirs}{part}" for part in parts) for name, parts in table.items()}
     return {name: One(parts[0]) if len(parts) == 1 else Join(parts) for name, parts in found.items()}
 
 
@@ -73,7 +89,7 @@ def stack_names(prefix: str, layers: int) -> Names:
     """Names of a decoder stack stored under `prefix` (".../model")."""
     table: Names = {"norm": One(f"{prefix}.norm.weight")}
     for index in range(layers):
-        table |= renamed(STACK_LAYER, f"layers.{index}", f"{prefix}.layers.{index}")
+        table |= renamed(STACK_LAYER, f"layers.{index}.", f"{prefix}.layers.{index}.")
     return table
 
 
@@ -89,80 +105,41 @@ def talker_names(shape: TalkerShape) -> Names:
 
 def predictor_names(shape: PredictorShape) -> Names:
     """Names of the predictor."""
-    theirs = "talker.code_predictor"
-    table = prefixed("stack", stack_names(f"{theirs}.model", shape.stack.layers))
-    table["heads"] = Stack(tuple(f"{theirs}.lm_head.{g}.weight" for g in range(shape.groups - 1)))
-    if shape.talker_hidden != shape.stack.hidden:
-        table["project.weight"] = One(f"{theirs}.small_to_mtp_projection.weight")
-        table["project.bias"] = One(f"{theirs}.small_to_mtp_projection.bias")
-    return table
+    heads = Stack(tuple(f"talker.code_predictor.lm_head.{g}.weight" for g in range(shape.groups - 1)))
+    table = prefixed("stack", stack_names("talker.code_predictor.model", shape.stack.layers)) | {"heads": heads}
+    return table | renamed(PROJECT if shape.talker_hidden != shape.stack.hidden else {})
 
 
 def embedder_names(groups: int) -> Names:
     """Names of the frame embedder."""
-    return {
-        "first": One("talker.model.codec_embedding.weight"),
-        "rest": Stack(tuple(f"talker.code_predictor.model.codec_embedding.{g}.weight" for g in range(groups - 1))),
-    }
+    rest = Stack(tuple(f"talker.code_predictor.model.codec_embedding.{g}.weight" for g in range(groups - 1)))
+    return {"first": One("talker.model.codec_embedding.weight"), "rest": rest}
 
 
 def text_names() -> Names:
     """Names of the text rows: the table of tokens and the MLP after it."""
-    names: Names = {"table": One("talker.model.text_embedding.weight")}
-    for ours, theirs in (("inner", "linear_fc1"), ("out", "linear_fc2")):
-        names |= {f"{ours}.{part}": One(f"talker.text_projection.{theirs}.{part}") for part in ("weight", "bias")}
-    return names
+    return renamed(TEXT)
 
 
 def upsampling_names(shape: UpsamplingShape, prefix: str) -> Names:
     """Names of the part that both codecs share: transformer layers, stretches, rises and the output."""
-    names = transformer_names(shape.transformer.layers, f"{prefix}pre_transformer")
+    names: Names = {"transformer.norm": One(f"{prefix}pre_transformer.norm.weight")}
+    for i in range(shape.transformer.layers):
+        names |= renamed(CODEC_LAYER, f"transformer.layers.{i}.", f"{prefix}pre_transformer.layers.{i}.")
     for i in range(len(shape.stretches)):
-        names |= stretch_names(f"stretches.{i}", f"{prefix}upsample.{i}")
-    shaping = f"{prefix}decoder"
-    names |= conv_names("widen.conv", f"{shaping}.0.conv")
+        names |= renamed(STRETCH, f"stretches.{i}.", f"{prefix}upsample.{i}.")
     for i in range(len(shape.rises)):
-        names |= rise_names(f"rises.{i}", f"{shaping}.{i + 1}.block", len(shape.dilations))
+        block = f"{prefix}decoder.{i + 1}.block."
+        names |= renamed(RISE, f"rises.{i}.", block)
+        for j in range(len(shape.dilations)):
+            names |= renamed(UNIT, f"rises.{i}.units.{j}.", f"{block}{j + 2}.")
     last = len(shape.rises) + 1
-    names |= snake_names("snake", f"{shaping}.{last}")
-    return names | conv_names("closing.conv", f"{shaping}.{last + 1}.conv")
+    ends = pairs(LINEAR, {"widen.conv": "0.conv", "closing.conv": f"{last + 1}.conv"})
+    return names | renamed(ends | pairs(SNAKE, {"snake": f"{last}"}), "", f"{prefix}decoder.")
 
 
 def conv_names(ours: str, theirs: str) -> Names:
-    return {f"{ours}.{part}": One(f"{theirs}.{part}") for part in ("weight", "bias")}
-
-
-def snake_names(ours: str, theirs: str) -> Names:
-    return {f"{ours}.{part}": One(f"{theirs}.{part}") for part in ("alpha", "beta")}
-
-
-def attention_names(ours: str, theirs: str) -> Names:
-    return renamed(CODEC_ATTENTION, ours, theirs)
-
-
-def transformer_names(layers: int, theirs: str) -> Names:
-    names: Names = {"transformer.norm": One(f"{theirs}.norm.weight")}
-    for i in range(layers):
-        names |= renamed(CODEC_ATTENTION | CODEC_LAYER, f"transformer.layers.{i}", f"{theirs}.layers.{i}")
-    return names
-
-
-def stretch_names(ours: str, theirs: str) -> Names:
-    names: Names = {f"{ours}.mix.scale": One(f"{theirs}.1.gamma")}
-    for name, stored in STRETCH.items():
-        names |= conv_names(f"{ours}.{name}", f"{theirs}.{stored}")
-    return names
-
-
-def rise_names(ours: str, theirs: str, units: int) -> Names:
-    names = snake_names(f"{ours}.snake", f"{theirs}.0") | conv_names(f"{ours}.rise.conv", f"{theirs}.1.conv")
-    for i in range(units):
-        unit, block = f"{ours}.units.{i}", f"{theirs}.{i + 2}"
-        names |= snake_names(f"{unit}.before", f"{block}.act1") | snake_names(f"{unit}.after", f"{block}.act2")
-        names |= conv_names(f"{unit}.wide.conv", f"{block}.conv1.conv") | conv_names(
-            f"{unit}.point", f"{block}.conv2.conv"
-        )
-    return names
+    return renamed(pairs(LINEAR, {ours: theirs}))
 
 
 def language_names(predictor: PredictorShape, talker: Names, text: Names) -> Names:

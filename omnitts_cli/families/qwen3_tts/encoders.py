@@ -5,7 +5,7 @@ torch.
 from __future__ import annotations
 
 from omnitts_cli.families.common.fields import RATE, RATES, WIDTH, Fields, transformer_shape
-from omnitts_cli.families.common.names import attention_names, book_names, conv_names
+from omnitts_cli.families.common.names import CODEC_ATTENTION, book_names, conv_names, renamed
 from omnitts_cli.models.shapes import EncoderShape, MelShape, SpeakerShape
 from omnitts_cli.models.sources import Names, One
 
@@ -118,7 +118,7 @@ def encoder_names(shape: EncoderShape, prefix: str = "encoder.") -> Names:
 
 
 def _clip_layer(ours: str, theirs: str) -> Names:
-    names = attention_names(ours, theirs)
+    names = renamed(CODEC_ATTENTION, f"{ours}.", f"{theirs}.")
     names |= conv_names(f"{ours}.attention_norm", f"{theirs}.input_layernorm")
     names |= conv_names(f"{ours}.mlp_norm", f"{theirs}.post_attention_layernorm")
     names[f"{ours}.up.weight"] = One(f"{theirs}.mlp.fc1.weight")

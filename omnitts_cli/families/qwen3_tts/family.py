@@ -13,9 +13,11 @@ import numpy as np
 from omnitts_cli.families.common.family import Family, Stored
 from omnitts_cli.families.common.fields import Fields
 from omnitts_cli.families.common.names import (
+    LINEAR,
     book_names,
-    conv_names,
     language_names,
+    pairs,
+    renamed,
     talker_names,
     text_names,
     upsampling_names,
@@ -135,14 +137,20 @@ FAMILY = Family(
 )
 
 
+DECODER = pairs(
+    LINEAR,
+    {
+        "opening.conv": "pre_conv.conv",
+        "transformer.into": "pre_transformer.input_proj",
+        "transformer.out": "pre_transformer.output_proj",
+    },
+)
+
+
 def decoder_names(shape: DecoderShape, prefix: str = "decoder.") -> Names:
     """Names of the decoder."""
-    names: Names = {}
+    names = renamed(DECODER, "", prefix)
     for ours, theirs, count in (("leading", "rvq_first", 1), ("residual", "rvq_rest", shape.groups - 1)):
         root = f"{prefix}quantizer.{theirs}"
-        codebooks = [f"{root}.vq.layers.{i}._codebook" for i in range(count)]
-        names |= book_names(ours, root, codebooks, "embedding_sum")
-    names |= conv_names("opening.conv", f"{prefix}pre_conv.conv")
-    names |= conv_names("transformer.into", f"{prefix}pre_transformer.input_proj")
-    names |= conv_names("transformer.out", f"{prefix}pre_transformer.output_proj")
+        names |= book_names(ours, root, [f"{root}.vq.layers.{i}._codebook" for i in range(count)], "embedding_sum")
     return names | upsampling_names(shape, prefix)
