@@ -37,7 +37,7 @@ def test_a_wrong_item_stops_no_other(server: Running) -> None:
 
 
 def test_the_number_of_items_is_limited(server: Running) -> None:
-    for items in ([], [{"input": "a"}] * 33, "a", None):
+    for items in ([], [{"input": "a"}] * 33, "a", {}, None):
         answer = server.request("POST", PATH, {"items": items})
         assert answer.status == 400 and answer.json["error"]["param"] == "items"
 

@@ -61,7 +61,7 @@ def ask(**more: Any) -> dict[str, Any]:
 # -- the client of OpenAI
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", [*FORMATS, "ogg"])
 @pytest.mark.parametrize("whole", [True, False], ids=["whole", "as made"])
 def test_every_format_opens_everywhere(client: Any, said: bytes, tmp_path: Path, form: str, whole: bool) -> None:
     path = tmp_path / f"a.{form}"
@@ -71,7 +71,7 @@ def test_every_format_opens_everywhere(client: Any, said: bytes, tmp_path: Path,
         assert ("content-length" in answer.headers) is whole
         answer.stream_to_file(path)
     expected, rate = np.frombuffer(said, np.int16), int(answer.headers["x-sample-rate"])
-    assert probed(path, form, rate) == FORMATS[form]
+    assert probed(path, form, rate) == FORMATS.get(form, "vorbis")
     sound = of_ffmpeg(path, form, rate)
     if form in ("wav", "pcm", "flac"):
         assert np.array_equal(sound, expected)
@@ -122,14 +122,6 @@ def test_streaming_gives_sound_before_the_end(client: Any, said: bytes) -> None:
     with create(**ask(response_format="pcm")) as answer:
         parts = list(answer.iter_bytes())
     assert b"".join(parts) == said and len(parts) > 3
-
-
-def test_events(client: Any, said: bytes) -> None:
-    content = client.audio.speech.create(**ask(response_format="pcm", stream_format="sse")).content
-    events = [json.loads(line[6:]) for line in content.decode().split("\n") if line.startswith("data: ")]
-    assert {event["type"] for event in events[:-1]} == {"speech.audio.delta"}
-    assert b"".join(base64.b64decode(event["audio"]) for event in events[:-1]) == said
-    assert events[-1]["type"] == "speech.audio.done" and events[-1]["finish_reason"] == "end"
 
 
 def test_the_asynchronous_client_asks_many_at_once(server: Running, said: bytes) -> None:

@@ -60,44 +60,6 @@ def engine_of(running: Running) -> Engine:
     return running.state.models.all[0].tts.engine.engine
 
 
-def test_a_client_that_goes_frees_its_slot(server: Running) -> None:
-    with first_sound_only(engine_of(server)):
-        response = begin(server)
-        assert engine_of(server).busy
-        response.held.sock.shutdown(socket.SHUT_RDWR)  # type: ignore[attr-defined]
-        response.close()
-        response.held.close()  # type: ignore[attr-defined]
-    eventually(lambda: not engine_of(server).busy and not server.state.calls)
-    assert server.speech().status == 200
-
-
-def test_a_client_of_a_whole_file_that_goes_frees_its_slot(server: Running) -> None:
-    connection = server.connect()
-    body = json.dumps({"input": "A text.", "stream": False, **LONG})
-    with first_sound_only(engine_of(server)):
-        connection.request("POST", "/v1/audio/speech", body, {"Content-Type": "application/json"})
-        eventually(lambda: engine_of(server).busy)
-        connection.sock.shutdown(socket.SHUT_RDWR)
-        connection.close()
-    eventually(lambda: not engine_of(server).busy and not server.state.calls)
-
-
-def test_one_request_too_many_gets_retry_after(serve: Any) -> None:
-    running = serve(engine={"slots": 1}, max_queue=2)
-    with first_sound_only(engine_of(running)):
-        first = begin(running)
-        waiting = [threading.Thread(target=running.speech) for _ in range(2)]
-        for thread in waiting:
-            thread.start()
-        eventually(lambda: running.state.waiting() == 2)
-        refused = running.speech()
-        assert refused.status == 429 and refused.headers["retry-after"] == "1"
-        assert running.state.waiting() == 2, "it was refused at once"
-    first.held.sock.shutdown(socket.SHUT_RDWR)  # type: ignore[attr-defined]
-    for thread in waiting:
-        thread.join(LONG_S)
-
-
 def test_a_client_has_so_many_requests_at_a_time(serve: Any) -> None:
     running = serve(max_per_client=1)
     with first_sound_only(engine_of(running)):

@@ -12,13 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 from serving import Running
-from wire import Answer
+from wire import Answer, multipart
 
 from omnitts_cli.speech import voice_files
 
 soundfile = pytest.importorskip("soundfile")
-
-BOUNDARY = "----a-boundary"
 
 
 @pytest.fixture(autouse=True)
@@ -40,15 +38,10 @@ def clip() -> bytes:
 
 
 def post(server: Running, **parts: Any) -> Answer:
-    """A multipart form. Bytes are files."""
-    body = b""
-    for name, value in parts.items():
-        head = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="{name}"'
-        head += '; filename="a.wav"\r\nContent-Type: audio/wav\r\n\r\n' if isinstance(value, bytes) else "\r\n\r\n"
-        body += head.encode() + (value if isinstance(value, bytes) else str(value).encode()) + b"\r\n"
-    body += f"--{BOUNDARY}--\r\n".encode()
-    kind = {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"}
-    return server.request("POST", "/v1/audio/voices", body, kind)
+    """A form. Bytes are files."""
+    files = [(name, "a.wav", value) for name, value in parts.items() if isinstance(value, bytes)]
+    body, kind = multipart([(name, value) for name, value in parts.items() if isinstance(value, str)], files)
+    return server.request("POST", "/v1/audio/voices", body, {"Content-Type": kind})
 
 
 def test_a_clip_becomes_a_voice_that_speaks_until_it_is_deleted(server: Running, clip: bytes, folder: Path) -> None:
@@ -95,24 +88,14 @@ def test_the_values_of_an_embedding_become_a_voice(server: Running) -> None:
     assert spoken.body == server.speech("Hello.", speaker="mine", task_type="Base", x_vector_only_mode=False).body
 
 
-def test_existing_names_are_kept_unless_replaced(server: Running, clip: bytes) -> None:
-    assert post(server, audio_sample=clip, name="one", consent="yes").status == 200
-    assert post(server, audio_sample=clip, name="one", consent="yes").status == 409
-    assert post(server, audio_sample=clip, name="one", consent="yes", replace="true").status == 200
-    assert post(server, audio_sample=clip, name="ann", consent="yes").status == 409
-    assert server.request("DELETE", "/v1/audio/voices/ann").status == 403
-
-
 @pytest.mark.parametrize(
     ("parts", "status"),
     [
-        ({"name": "../evil", "consent": "yes"}, 400),
-        ({"name": "con", "consent": "yes"}, 400),
         ({"name": "mary"}, 400),
+        ({"name": "mary", "consent": " "}, 400),
         ({"name": "mary", "consent": "x" * 501}, 400),
         ({"name": "mary", "consent": "yes", "audio_sample": b"not a sound"}, 400),
         ({"name": "mary", "consent": "yes", "audio_sample": "text"}, 400),
-        ({"name": "mary", "voice_file": b"not a voice"}, 400),
         ({"name": "mary", "consent": "yes", "other": b"RIFF"}, 400),
         ({"name": "mary", "consent": "yes", "speaker_embedding": "[0.1, 0.2]"}, 400),
         ({"name": "mary", "consent": "yes", "speaker_embedding": "[NaN]"}, 400),
@@ -129,10 +112,6 @@ def test_what_cannot_be_a_voice_is_refused(
     given = parts if sources & set(parts) else {"audio_sample": clip, **parts}
     assert post(server, **given).status == status
     assert not folder.exists() or not list(folder.iterdir())
-
-
-def test_a_clip_that_is_too_large_is_413(server: Running) -> None:
-    assert post(server, audio_sample=b"x" * (11 << 20), name="mary", consent="yes").status == 413
 
 
 def test_uploads_can_be_switched_off(serve: Any, clip: bytes) -> None:

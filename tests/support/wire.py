@@ -94,7 +94,7 @@ def multipart(
         parts.append(f'--{edge}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n'.encode() + data + b"\r\n")
     for name, filename, data in files:
         head = f'--{edge}\r\nContent-Disposition: form-data; name="{name}"; filename="{filename}"\r\n'
-        parts.append(head.encode() + b"Content-Type: application/octet-stream\r\n\r\n" + data + b"\r\n")
+        parts.append(head.encode() + b"Content-Type: audio/wav\r\n\r\n" + data + b"\r\n")
     return b"".join(parts) + f"--{edge}--\r\n".encode(), f"multipart/form-data; boundary={edge}"
 
 

@@ -25,22 +25,31 @@ from omnitts_cli.tuning import checkpoints
 from omnitts_cli.tuning.journal import Journal
 
 
-def begin(stage: PolishStage) -> None:
-    stage.begin(lambda step, keeps=False: step, Journal(Path("/dev/null"), "polish", echo=False))
-
-
-def test_codes_stay_while_decoder_and_discriminators_learn(small: Recipe, shards: ShardReader) -> None:
-    stage = PolishStage(small, CPUDevice(1), pool_of(shards), Team())
+def begun(recipe: Recipe, pool: SoundPool) -> PolishStage:
+    """A stage that can learn."""
+    stage = PolishStage(recipe, CPUDevice(1), pool, Team())
     stage.start_books()
-    begin(stage)
-    kept = {**stage.encoder.state_dict(), **stage.quantiser.state_dict(), **stage.phones.state_dict()}
-    before = {name: t.clone() for name, t in kept.items()}
+    stage.begin(lambda step, keeps=False: step, Journal(Path("/dev/null"), "polish", echo=False))
+    return stage
+
+
+@pytest.fixture
+def stage(small: Recipe, shards: ShardReader) -> PolishStage:
+    return begun(small, pool_of(shards))
+
+
+def test_codes_stay_while_decoder_and_discriminators_learn(stage: PolishStage) -> None:
+    """So does what they mean to the decoder: nothing moves that but a weight decay, which may not reach it."""
+    halves = (stage.encoder, stage.quantiser, stage.phones, stage.decoder.quantiser)
+    kept = [weight for half in halves for weight in half.state_dict().values()]
+    before = [weight.clone() for weight in kept]
     moving = (stage.decoder.closing.conv.weight, stage.discriminators.each[0].last.weight)
     old = [weight.detach().clone() for weight in moving]
     stage.learn(bypass=False)
     stage.exchange()
+    stage.rate.fill_(1.0)
     stage.update()
-    assert all(torch.equal(before[name], t) for name, t in kept.items())
+    assert all(torch.equal(a, b) for a, b in zip(before, kept, strict=True))
     assert not any(torch.equal(a, b) for a, b in zip(old, moving, strict=True))
     assert bool(stage.losses.isfinite().all()) and bool((stage.losses[[0, 1, 2, 5]] > 0).all())
 
@@ -65,9 +74,7 @@ def test_the_distance_of_latents_alone_moves_the_decoder(small: Recipe, shards: 
         polish=replace(small.polish, mel=0.0, adversary=0.0, feature=0.0),
         codec_training=replace(small.codec_training, wave=0.0),
     )
-    stage = PolishStage(alone, CPUDevice(1), pool_of(shards), Team())
-    stage.start_books()
-    begin(stage)
+    stage = begun(alone, pool_of(shards))
     stage.learn(bypass=False)
     assert stage.gradients.abs().sum() > 0
 
@@ -76,9 +83,7 @@ def test_the_distance_of_latents_alone_moves_the_decoder(small: Recipe, shards: 
 def test_frames_are_encoded_as_they_are_in_the_whole_delayed_clip(
     small: Recipe, shards: ShardReader, delay: int
 ) -> None:
-    stage = PolishStage(small, CPUDevice(1), pool_of(shards, 0.006), Team())
-    stage.start_books()
-    begin(stage)
+    stage = begun(small, pool_of(shards, 0.006))
     frames = 40
     places = torch.arange(12, frames).view(2, 14)  # two examples
     sound = stage.pool.sound[: (frames + 1) * SAMPLES_PER_FRAME].float()[None] / 32768
@@ -94,9 +99,7 @@ def test_the_mean_of_the_weights_is_kept_and_learning_goes_on_from_the_last(
     small: Recipe, shards: ShardReader, tmp_path: Path
 ) -> None:
     pool = pool_of(shards)
-    stage = PolishStage(small, CPUDevice(1), pool, Team())
-    stage.start_books()
-    begin(stage)
+    stage = begun(small, pool)
     first = stage.decoder.closing.conv.weight.detach().clone()
     stage.learn(bypass=False)
     stage.update()
@@ -110,22 +113,7 @@ def test_the_mean_of_the_weights_is_kept_and_learning_goes_on_from_the_last(
     assert torch.equal(again.decoder.closing.conv.weight, last)
 
 
-def test_what_codes_mean_to_the_decoder_stays(small: Recipe, shards: ShardReader) -> None:
-    """Nothing moves them but a weight decay, which is why it may not reach them."""
-    stage = PolishStage(small, CPUDevice(1), pool_of(shards), Team())
-    stage.start_books()
-    begin(stage)
-    before = [weight.detach().clone() for weight in stage.decoder.quantiser.parameters()]
-    stage.learn(bypass=False)
-    stage.rate.fill_(1.0)
-    stage.update()
-    assert all(torch.equal(a, b) for a, b in zip(before, stage.decoder.quantiser.parameters(), strict=True))
-
-
-def test_latents_of_both_sounds_in_one_batch_are_those_of_each_alone(small: Recipe, shards: ShardReader) -> None:
-    stage = PolishStage(small, CPUDevice(1), pool_of(shards), Team())
-    stage.start_books()
-    begin(stage)
+def test_latents_of_both_sounds_in_one_batch_are_those_of_each_alone(stage: PolishStage) -> None:
     made = torch.randn(2, 4 * SAMPLES_PER_FRAME, requires_grad=True)
     true = torch.randn(4, 4 * SAMPLES_PER_FRAME)
     distance = stage._latent_distance(made, true)
@@ -135,8 +123,7 @@ def test_latents_of_both_sounds_in_one_batch_are_those_of_each_alone(small: Reci
     assert made.grad is not None and made.grad.any()
 
 
-def test_asking_the_discriminators_teaches_the_decoder_alone(small: Recipe, shards: ShardReader) -> None:
-    stage = PolishStage(small, CPUDevice(1), pool_of(shards), Team())
+def test_asking_the_discriminators_teaches_the_decoder_alone(stage: PolishStage) -> None:
     made = torch.randn(2, 4 * SAMPLES_PER_FRAME, requires_grad=True)
     true = torch.randn(2, 4 * SAMPLES_PER_FRAME)
     torch.manual_seed(1)  # the same noise as below
@@ -162,9 +149,8 @@ def test_discriminators_get_neither_the_mean_nor_what_is_below_the_noise() -> No
     assert (seen - sound + sound.mean(-1, keepdim=True)).std().item() == pytest.approx(NOISE, rel=0.05)
 
 
-def test_layers_at_the_full_rate_compute_in_float32_amid_half_precision(small: Recipe, shards: ShardReader) -> None:
+def test_layers_at_the_full_rate_compute_in_float32_amid_half_precision(small: Recipe, stage: PolishStage) -> None:
     """A decoder in half precision is coarse; one whose last layers are not gives float32 samples of its own."""
-    stage = PolishStage(small, CPUDevice(1), pool_of(shards), Team())
     plain = CodecStage(small, CPUDevice(1), stage.pool, Team())
     plain.decoder.load_state_dict(stage.decoder.state_dict())
     latent = torch.randn(1, 4, small.codec.quantised)
@@ -177,9 +163,7 @@ def test_some_examples_have_frames_of_different_delays_and_the_sound_bent_throug
     small: Recipe, shards: ShardReader
 ) -> None:
     half = replace(small, polish=replace(small.polish, batch=4, bent=0.5))
-    stage = PolishStage(half, CPUDevice(1), pool_of(shards), Team())
-    stage.start_books()
-    begin(stage)
+    stage = begun(half, pool_of(shards))
     true, places = stage.pool.draw_whole(4, 6)
     delays = stage._delays(true, places)
     assert delays.shape == places.shape and (delays[:2].diff(dim=1) != 0).any() and not delays[2:].any()
@@ -201,9 +185,7 @@ def test_what_the_recogniser_hears_gets_the_wanted_share_and_moves_the_decoder(
     monkeypatch.setattr(polish_stage, "LEAST", -1.0)  # it has hardly learned
     monkeypatch.setattr(polish_stage, "MEASURED", 2)
     deaf = replace(small, polish=replace(small.polish, latent=0.0, adversary=0.0, feature=0.0, repetition=0.0, low=0.0))
-    stage = PolishStage(deaf, CPUDevice(1), pool_of(shards), Team())
-    stage.start_books()
-    begin(stage)
+    stage = begun(deaf, pool_of(shards))
     assert stage.uses_recogniser and all(0 < share <= polish_stage.HIGHEST for share in stage.shares)
     kept = [weight.clone() for weight in stage.perceptual.recogniser.parameters()]
     before = stage.decoder.closing.conv.weight.detach().clone()
@@ -222,9 +204,7 @@ def test_a_recogniser_that_has_learned_too_little_is_taught_again_by_the_next_ca
     pool = pool_of(shards)
     for least, used in ((2.0, False), (-1.0, True)):
         monkeypatch.setattr(polish_stage, "LEAST", least)
-        stage = PolishStage(small, CPUDevice(1), pool, Team())
-        stage.start_books()
-        begin(stage)
+        stage = begun(small, pool)
         stage.save(tmp_path)
         later = PolishStage(small, CPUDevice(1), pool, Team())
         later.resume(checkpoints.load(tmp_path, "codec"))
