@@ -278,7 +278,7 @@ def main() -> None:
     if given.card:
         import tune_card
 
-        return tune_card.run(given.size, given.ways, given.limit, given.profile, not given.plain)
+        return tune_card.run(given.size, given.ways, given.limit, given.profile, given.plain)
     voice_files.use_folder(str(given.work / "voices"))
     for voice in () if given.table else given.voices:
         done = of_voice(voice, given.work, given.whisper, given.kokoro, given.epochs, given.sentences, given.recogniser)

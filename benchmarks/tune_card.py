@@ -5,8 +5,7 @@
     python benchmarks/tune.py --card --size 0.6b-base --ways adapter
     python benchmarks/tune.py --card --ways full --limit 24      as the command would learn on such a card
     python benchmarks/tune.py --card --profile          also the kernels that take most of the time
-    python benchmarks/tune.py --card --plain            with the plain operations, as the command does until a card has
-                                                        run those of kernels/triton/learn.py
+    python benchmarks/tune.py --card --plain            with the plain operations instead of kernels/triton/learn.py
 
 A step has about a minute of speech, as clips of 5 to 12 seconds. The floor is that of a card that reaches 40 % of its
 dense bfloat16 rate: 254 GFLOP a second of speech for all weights of 1.7b and 169 for an adapter (146 and 97 for 0.6b),
@@ -61,18 +60,18 @@ def clips_of(hidden: int, groups: int, codes: int) -> list[PreparedClip]:
     return made
 
 
-def plan_of(way: str, predicted: int, shapes: Shapes, device: Any, fused: bool) -> LearningPlan:
+def plan_of(way: str, predicted: int, shapes: Shapes, device: Any) -> LearningPlan:
     """Learns in the way that fits into the free memory of the card."""
-    plan = LearningPlan(full=way == "full", step_s=60.0, predicted=predicted, stacks=("talker",), fused=fused)
+    plan = LearningPlan(full=way == "full", step_s=60.0, predicted=predicted, stacks=("talker",))
     return replace(plan, way=plan.room(shapes, device).way) if plan.full else plan
 
 
-def trainer_of(size: str, way: str, device: Any, predicted: int, fused: bool) -> Trainer:
+def trainer_of(size: str, way: str, device: Any, predicted: int) -> Trainer:
     family, config = made_up(size, None)
     part = family.parts(config, plain.OPS).language
     dtype = torch.float32 if way == "full" else device.dtype
     shapes = {name: tuple(one.shape) for name, one in part.module.named_parameters()}
-    plan = plan_of(way, predicted, shapes, device, fused)
+    plan = plan_of(way, predicted, shapes, device)
     random_fill(part.module, 0, device.torch_device, dtype)
     part.module.text.table.data = part.module.text.table.data.to(device.dtype)
     tokenizer = PieceTokenizer(config.text_vocabulary)
@@ -83,11 +82,11 @@ def trainer_of(size: str, way: str, device: Any, predicted: int, fused: bool) ->
     return Trainer(part.module, part.names, prompter, ids, clips[8:], clips[:8], device, plan)
 
 
-def measured(size: str, way: str, device: Any, predicted: int, profiled: bool, fused: bool) -> dict[str, Any]:
+def measured(size: str, way: str, device: Any, predicted: int, profiled: bool) -> dict[str, Any]:
     """The figures of a way to learn."""
     device.api.reset_peak_memory_stats()
     began = time.perf_counter()
-    trainer = trainer_of(size, way, device, predicted, fused)
+    trainer = trainer_of(size, way, device, predicted)
     notices: list[str] = []
     with trainer.steps.working():
         steps = trainer._steps_of(0)
@@ -154,10 +153,13 @@ def profile(trainer: Trainer, steps: Sequence[Sequence[int]], device: Any) -> No
         print(f"{each:9.2f} ms a step {one.count / PROFILED:7.0f} x {one.key[:110]}")
 
 
-def run(size: str, ways: Sequence[str], limit: float | None, profiled: bool = False, fused: bool = True) -> None:
+def run(size: str, ways: Sequence[str], limit: float | None, profiled: bool = False, plainly: bool = False) -> None:
     device: Any = choose("auto", None)
     if not device.captures:
         raise SystemExit("there is no card here")
+    if plainly:
+        plain_learn = replace(device.ops(), learn=plain.LEARN)
+        device.ops = lambda: plain_learn
     if limit is not None:
         whole = device.api.mem_get_info()[1]
         device.api.set_per_process_memory_fraction(min(1.0, limit * 1e9 / whole))
@@ -165,7 +167,7 @@ def run(size: str, ways: Sequence[str], limit: float | None, profiled: bool = Fa
     for way in ways:
         for predicted in (EVERY, LearningPlan.predicted):
             try:
-                print(json.dumps(measured(size, way, device, predicted, profiled, fused)), flush=True)
+                print(json.dumps(measured(size, way, device, predicted, profiled)), flush=True)
             except Exception as error:
                 if not device.is_out_of_memory(error):
                     raise

@@ -23,7 +23,6 @@ from torch import Tensor, nn
 from omnitts_cli.devices.device import Device
 from omnitts_cli.errors import InputError, Notice, OutputError
 from omnitts_cli.families.common.parts import Language
-from omnitts_cli.kernels import plain
 from omnitts_cli.models.prompts import Draft, Prompter
 from omnitts_cli.models.sources import Names
 from omnitts_cli.request import Request, TextMode
@@ -69,7 +68,6 @@ class LearningPlan:
     gain: float = 0.002
     minutes: float | None = None  # of learning
     seed: int = 0
-    fused: bool = False  # with the device's own kernels between products; False until a card has run them
     way: Way | None = None  # in which all weights learn; None: what fits into the memory has not been looked for
 
     @property
@@ -145,8 +143,7 @@ class Trainer:
         table = language.text.table
         table.data = (narrowed(table.data) if half_type(device) is not None else table.data).to(device.torch_device)
         for stack in (language.talker.stack, language.predictor.stack):
-            learn = device.ops().learn if plan.fused else plain.LEARN
-            stack.ops = with_gradients(replace(stack.ops, learn=learn), stack.ops.linear)
+            stack.ops = with_gradients(replace(stack.ops, learn=device.ops().learn), stack.ops.linear)
         self.adapter: LearnedAdapter | None = None
         way = plan.way or Way()
         if plan.full:

@@ -226,7 +226,7 @@ def moved_apart(one: Trainer, other: Trainer, start: dict[str, Tensor]) -> float
 
 @pytest.mark.parametrize(("full", "way"), [(False, WAYS[0]), (True, WAYS[0]), (True, WAYS[1])], ids=str)
 def test_steps_learn_what_plain_ones_do(full: bool, way: Way, where: torch.device) -> None:
-    plan = replace(PLAN, dropout=0.0, full=full, rate=1e-3 if full else PLAN.rate, way=way, epochs=2, fused=True)
+    plan = replace(PLAN, dropout=0.0, full=full, rate=1e-3 if full else PLAN.rate, way=way, epochs=2)
     if where.type == "cpu":  # Triton's interpreter is slow
         plan = replace(plan, predicted=1, step_s=0.01)
     half = where.type == "cuda" and not full
@@ -243,7 +243,7 @@ def test_steps_learn_what_plain_ones_do(full: bool, way: Way, where: torch.devic
 def test_captured_steps_are_those_that_run_at_once(full: bool, where: torch.device) -> None:
     if where.type != "cuda":
         pytest.skip("needs a card")
-    plan = replace(PLAN, dropout=0.0, full=full, rate=1e-3 if full else PLAN.rate, epochs=2, fused=True)
+    plan = replace(PLAN, dropout=0.0, full=full, rate=1e-3 if full else PLAN.rate, epochs=2)
     one, other = (
         made(plan, device_with(where, tables.card().learn, captures), half=not full) for captures in (True, False)
     )
@@ -257,7 +257,7 @@ def test_captured_steps_hide_other_numbers_each_time(where: torch.device) -> Non
     """What a recorded step hides follows from the seed before its replay."""
     if where.type != "cuda":
         pytest.skip("needs a card")
-    one = made(replace(PLAN, fused=True), device_with(where, tables.card().learn), half=True)
+    one = made(PLAN, device_with(where, tables.card().learn), half=True)
     assert one.adapter is not None
     for pair in one.adapter.pairs.values():  # so that what is hidden matters
         torch.nn.init.normal_(pair.b, 0, 0.05)
