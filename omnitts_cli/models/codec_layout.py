@@ -186,24 +186,11 @@ def decoder_parts(
     **state: Any,
 ) -> DecoderParts:
     """Everything for a decoder as one operation; `state`: history, frames, keys and values of its slots."""
-    assert layout.opening is not None
-    return DecoderParts(
-        books=layout.opening.books,
-        opening=layout.opening.product,
-        layers=layout.layers,
-        leaving=layout.leaving,
-        stretches=layout.stretches,
-        widen=layout.widen,
-        rises=layout.rises,
-        closing=layout.closing,
-        closing_bias=layout.closing_bias,
-        tracks=tracks,
-        rates=place(rotations(shape)),
-        window=shape.window,
-        samples=shape.samples_per_frame,
-        size_bytes=size_bytes,
-        **state,
-    )  # fmt: skip
+    opening = layout.opening
+    assert opening is not None
+    sizes: dict[str, Any] = {"window": shape.window, "samples": shape.samples_per_frame, "size_bytes": size_bytes}
+    parts = vars(layout) | {"books": opening.books, "opening": opening.product, "rates": place(rotations(shape))}
+    return DecoderParts(**parts, **sizes, **state, tracks=tracks)
 
 
 def _after(shape: UpsamplingShape, step: int) -> str:

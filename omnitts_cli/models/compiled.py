@@ -18,11 +18,11 @@ import numpy as np
 from omnitts_cli.kernels.cpu import library, networks, quantised
 from omnitts_cli.kernels.cpu.library import Library, QuantisedLibrary
 from omnitts_cli.kernels.cpu.networks import Packed
-from omnitts_cli.kernels.ops import EIGHT, Columns, EightBits, FrameParts, LayerWeights, TextParts
+from omnitts_cli.kernels.ops import Columns, EightBits, FrameParts, LayerWeights, TextParts
 from omnitts_cli.kernels.tracks import Tracks
 from omnitts_cli.models.codec_layout import CodecLayout, Values, decoder_parts, host_array, host_product, tracks_of
 from omnitts_cli.models.prompts import Place
-from omnitts_cli.models.roles import Facts, KeyValues, Prefix, SpeechModel, precision_name
+from omnitts_cli.models.roles import Facts, KeyValues, Prefix, SpeechModel
 from omnitts_cli.models.rotation import same_angles
 from omnitts_cli.models.shapes import DecoderShape, PredictorShape, StackShape, TalkerShape, decoder_sizes
 
@@ -374,7 +374,7 @@ class Compiled(SpeechModel):
     @property
     def precision(self) -> str:
         """As in SpeechModel, like all that follow."""
-        return precision_name(EIGHT if self.networks.compute.eight else "float32")
+        return "q8" if self.networks.compute.eight else "float32"
 
     @property
     def together(self) -> tuple[int, int] | None:

@@ -36,11 +36,10 @@ from omnitts_cli.settings.setting import readable_size
 from omnitts_cli.speech.memory import (
     USUAL_SECONDS,
     Needs,
+    check_memory,
     fitting_slots,
     of_free,
-    refuse_beyond_limit,
     refuse_what_cannot_fit,
-    shortage,
     shortened,
     slot_bytes,
     with_prefixes,
@@ -241,7 +240,7 @@ def load_model(
             source = source or source_of(name, variant, settings, report, adapter)
             model, _ = stored_model(source, device, settings, tell)
         if isinstance(device, HostDevice):
-            device.eight = model.precision == precision_name(EIGHT)
+            device.eight = model.precision == "q8"
         return model
     except Exception as error:
         if not device.is_out_of_memory(error):
@@ -376,8 +375,8 @@ def made_up_facts(name: str, variant: str | None, device: Device) -> Facts:
 def needs_on(device: Device) -> Needs:
     """The part of a model's needs that depends on the device."""
     if device.name == "cpu":
-        return Needs({}, 0, eight_bits(device), lean=device.torch_device is None)
-    return Needs({}, 0, None, decoder_item=4 if device.ops().codec is None else 2)
+        return Needs({}, 0, partial(eight_bits, device), lean=device.torch_device is None)
+    return Needs({}, 0, lambda: None, decoder_item=4 if device.ops().codec is None else 2)
 
 
 def needs_of(stored: Stored | None, device: Device) -> Needs | None:
@@ -395,15 +394,15 @@ def check_room(
     weights that do not fit are swapped out or end the process, which is said."""
     needs = model.needs
     assert needs is not None
-    possible = why_not_eight(device, model) is None
+
+    def possible() -> bool:
+        return why_not_eight(device, model) is None
+
     if device.name == "cpu":
         assert isinstance(device, HostDevice)
-        refuse_beyond_limit(name, needs, language, device, possible)
-        notice = shortage(name, needs, language, device, possible)
-        if notice is not None:
-            tell(notice)
+        check_memory(name, needs, language, device, possible, tell)
         return
-    refuse_what_cannot_fit(name, needs, language, device, lambda: smaller(needs, language, device, possible))
+    refuse_what_cannot_fit(name, needs, language, device, lambda: smaller(needs, language, device, possible()))
     if language == EIGHT and settings.dtype == "auto":
         usual = precision_name(dtype_for("auto", device, model.stored))
         tell(Notice(f"{name} does not fit into the memory in {usual}; its weights are in 8 bits", hint="-m 0.6b"))

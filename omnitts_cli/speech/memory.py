@@ -36,7 +36,7 @@ class Needs:
 
     language: Mapping[str, tuple[int, ...]]  # shapes of the language side, by name
     decoder_numbers: int
-    bits: EightBits | None
+    bits: Callable[[], EightBits | None]  # what makes matrices in 8 bits
     lean: bool = False  # without PyTorch
     decoder_item: int = 4  # bytes of a weight of the decoder on a card
     words: bool = False  # in float32, matrices of the stacks are exact in bfloat16 and take two bytes a weight
@@ -48,8 +48,9 @@ class Needs:
         item = 4 if language == EIGHT else ITEM_BYTES[language]
         for name, shape in self.language.items():
             if language == EIGHT and eight.is_matrix(name):
-                assert self.bits is not None
-                total += prod(eight.size_of(self.bits, name, shape))
+                bits = self.bits()
+                assert bits is not None
+                total += prod(eight.size_of(bits, name, shape))
             elif self.words and language == "float32" and eight.in_stack(name):
                 total += 2 * prod(shape)
             elif language != EIGHT or name != eight.TABLE:
@@ -108,30 +109,30 @@ def of_free(device: Device, free: int) -> str:
     return f"--max-memory leaves {readable_size(free)}" if limited else f"{readable_size(free)} are free"
 
 
-def refuse_beyond_limit(name: str, needs: Needs, language: str, device: HostDevice, possible: bool) -> None:
-    """Raises DeviceError if a model takes more than the memory that a CPU's program may use."""
-    most, needed = device.most_bytes, needs.size_bytes(language)
-    if most is None or needed <= most:
-        return
-    smaller = possible and language != EIGHT and needs.size_bytes(EIGHT) <= most
-    raise DeviceError(
-        f"{name} takes {readable_size(needed)} of memory in {precision_name(language)}",
-        cause=f"--max-memory is {readable_size(most)}",
-        hint=f"--dtype {precision_name(EIGHT)}   or   -m {EMBEDDED}" if smaller else f"-m {EMBEDDED}",
-    )
-
-
-def shortage(name: str, needs: Needs, language: str, device: HostDevice, possible: bool) -> Notice | None:
-    """What to say before a model is loaded that does not fit into the free memory. `possible`: its weights could be
-    in 8 bits."""
-    free, needed = device.known_free_bytes(), needs.size_bytes(language)
-    if free is None or needed <= free:
-        return None
-    hints = [f"-m {EMBEDDED}", "close other programs"]
-    if possible and language != EIGHT and needs.size_bytes(EIGHT) <= free:
-        hints.insert(0, f"--dtype {precision_name(EIGHT)}")
-    takes = f"{name} takes about {readable_size(needed)} of memory in {precision_name(language)}"
-    return Notice(f"{takes}, and only {readable_size(free)} are free", hint="   or   ".join(hints))
+def check_memory(
+    name: str,
+    needs: Needs,
+    language: str,
+    device: HostDevice,
+    possible: Callable[[], bool],
+    tell: Callable[[Notice], None],
+) -> None:
+    """Raises DeviceError if a model takes more than the memory that a CPU's program may use; tells of one that does not
+    fit into what is free. `possible`: its weights could be in 8 bits."""
+    most, free, needed = device.most_bytes, device.known_free_bytes(), needs.size_bytes(language)
+    if most is not None and needed > most:
+        smaller = possible() and language != EIGHT and needs.size_bytes(EIGHT) <= most
+        raise DeviceError(
+            f"{name} takes {readable_size(needed)} of memory in {precision_name(language)}",
+            cause=f"--max-memory is {readable_size(most)}",
+            hint=f"--dtype {precision_name(EIGHT)}   or   -m {EMBEDDED}" if smaller else f"-m {EMBEDDED}",
+        )
+    if free is not None and needed > free:
+        hints = [f"-m {EMBEDDED}", "close other programs"]
+        if possible() and language != EIGHT and needs.size_bytes(EIGHT) <= free:
+            hints.insert(0, f"--dtype {precision_name(EIGHT)}")
+        takes = f"{name} takes about {readable_size(needed)} of memory in {precision_name(language)}"
+        tell(Notice(f"{takes}, and only {readable_size(free)} are free", hint="   or   ".join(hints)))
 
 
 # ---- how many slots fit: the engine allocates everything when it starts

@@ -101,7 +101,7 @@ def outlook(name: str, bits: EightBits, speed: Speeds) -> Outlook:
     read = frame_bytes(stored.language[1], config.decoder.groups, bits)
     frame_s = read / 1e9 / (READING * speed.gb_per_s)
     frame_s += products_of(config.decoder) / 1e9 / (MULTIPLYING * speed.gmac_per_s)
-    needs = Needs(stored.language[1], sum(map(prod, stored.decoder[1].values())), bits, lean=True)
+    needs = Needs(stored.language[1], sum(map(prod, stored.decoder[1].values())), lambda: bits, lean=True)
     return Outlook(name, needs.size_bytes(EIGHT), frame_s * 12.5)
 
 

@@ -22,7 +22,7 @@ from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.speech import load
 from omnitts_cli.speech.load import load_model
-from omnitts_cli.speech.memory import Needs, shortage
+from omnitts_cli.speech.memory import Needs, check_memory
 from omnitts_cli.weights.eight import in_stack
 
 
@@ -43,7 +43,7 @@ def needed(name: str, device: CPUDevice) -> Needs:
     family, config = made_up(name, None)
     assert family.stored is not None
     stored = family.stored(config)
-    return Needs(stored.language[1], sum(map(prod, stored.decoder[1].values())), device.ops().eight, lean=False)
+    return Needs(stored.language[1], sum(map(prod, stored.decoder[1].values())), lambda: device.ops().eight, lean=False)
 
 
 def test_the_sizes_are_those_of_the_released_shapes(device: CPUDevice) -> None:
@@ -63,7 +63,9 @@ def test_the_precision_that_would_fit_is_named(device: CPUDevice, monkeypatch: p
 
     def said(kind: str, free: int | None, possible: bool = True) -> Notice | None:
         frees(monkeypatch, free)
-        return shortage("0.6b", needs, kind, device, possible)
+        told = list[Notice]()
+        check_memory("0.6b", needs, kind, device, lambda: possible, told.append)
+        return told[0] if told else None
 
     assert said("float32", sizes["float32"]) is None and said("float32", None) is None
     assert "--dtype q8" in str(said("float32", sizes[EIGHT]).hint)

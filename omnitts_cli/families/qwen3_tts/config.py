@@ -152,21 +152,17 @@ def config_of(top: Fields, codec: Fields, generation: Fields) -> Config:
         talker=TalkerShape(talker_stack, vocabulary),
         predictor=PredictorShape(stack, talker_stack.hidden, groups, codes),
         decoder=decoder,
-        text_vocabulary=given["text_vocabulary"],
-        text_width=given["text_width"],
         text=text_ids(top, given["text_vocabulary"]),
         control=ControlIds(*(talker.whole(f"codec_{key}_id", vocabulary - 1, codes) for key in CONTROL_KEYS)),
         language_ids=languages,
         languages=_offered(ours, languages),
         speakers=_speakers(given["speakers"], given["dialects"], ours, languages, vocabulary),
-        max_positions=given["max_positions"],
         sample_rate=rate,
         sampling=_sampling(generation),
-        longest_piece=ours.longest_piece,
-        plain_letters=ours.plain_letters,
-        text_input=ours.text_input,
         top=top,
         codec=codec,
+        **{name: given[name] for name in ("text_vocabulary", "text_width", "max_positions")},
+        **{name: getattr(ours, name) for name in ("longest_piece", "plain_letters", "text_input")},
     )
     _sane_size(top, config)
     return config

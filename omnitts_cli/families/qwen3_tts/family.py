@@ -72,19 +72,14 @@ def _vector_of(codes: Any, config: Config, name: str) -> np.ndarray:
     return vector
 
 
+AS_IN_CONFIG = ("sampling", "kinds", "languages", "longest_piece", "plain_letters", "obeys_style")
+
+
 def about(name: str, config: Config) -> dict[str, Any]:
     """The fields of a SpeechModel that the config tells."""
-    return {
-        "name": name,
-        "facts": facts(config),
-        "sampling": config.sampling,
-        "kinds": config.kinds,
-        "speakers": {name: speaker.about for name, speaker in config.speakers.items()},
-        "languages": config.languages,
-        "longest_piece": config.longest_piece,
-        "plain_letters": config.plain_letters,
-        "obeys_style": config.obeys_style,
-    }
+    speakers = {name: speaker.about for name, speaker in config.speakers.items()}
+    known = {"name": name, "facts": facts(config), "speakers": speakers}
+    return known | {field: getattr(config, field) for field in AS_IN_CONFIG}
 
 
 def cloner(config: Config, filled: Callable[[Any], Any], place: Place) -> Qwen3Cloner | None:
