@@ -153,17 +153,14 @@ class CodecStage:
 
     def exchange(self) -> None:
         """Average gradients and measurements over the members of the team."""
-        self.team.average(self.gradients)
-        if self.quantiser.training:
-            for measured in self.quantiser.measured():
-                self.team.average(measured)
-            self.team.start_alike(self.quantiser.newcomers())
+        for measured in (self.gradients, *self.quantiser.measured()):
+            self.team.average(measured)
+        self.team.start_alike(self.quantiser.newcomers())
 
     def update(self) -> None:
         nn.utils.clip_grad_norm_(self.learned, 100.0)  # only a safeguard
         self.optimiser.step()
-        if self.quantiser.training:
-            self.quantiser.renew()
+        self.quantiser.renew()
 
     def resume_trained(self, codec: TinyCodec) -> None:
         """Continue from an exported codec."""
@@ -230,7 +227,7 @@ def train_codec(
         else:
             started = False
         if started and recipe.codec_training.keeps_books:
-            stage.quantiser.eval()
+            stage.quantiser.keep_books()
         stage.start_alike()
         stage.begin(stream.capture, journal)
         weights = sum(p.numel() for p in stage.learned)

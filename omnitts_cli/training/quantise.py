@@ -71,7 +71,10 @@ class LearningBooks(nn.Module):
 
     @torch.no_grad()
     def renew(self) -> None:
-        """The running means become the books; newcomers replace entries that are rarely used."""
+        """The running means become the books; newcomers replace entries that are rarely used. Books that stay are as
+        they are."""
+        if not self.training:
+            return
         share = self.counts.sum(-1, keepdim=True) / self.counts.shape[1]
         dead = self.counts < DEAD * share
         self.counts.copy_(torch.where(dead, 0.2 * share, self.counts))
@@ -154,6 +157,12 @@ class LearningQuantiser(nn.Module):
     def renew(self) -> None:
         self.leading.renew()
         self.residual.renew()
+
+    def keep_books(self) -> None:
+        """From now on the books stay. Latents are still centred and scaled: without that they grew to forty times the
+        size of the entries."""
+        self.leading.eval()
+        self.residual.eval()
 
     def _held(self, index: int, projected: Tensor) -> tuple[Tensor, Tensor]:
         """Latents [M, width], centred and scaled: by the running values, and by those of this batch.

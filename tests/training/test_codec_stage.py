@@ -53,7 +53,9 @@ def test_the_books_of_a_finished_codec_can_stay(small: Recipe, shards: ShardRead
     after = trained_codec(kept, tmp_path)
     for half in ("leading", "residual"):
         old, new = (getattr(codec.encoder.quantiser, half) for codec in (before, after))
-        assert torch.allclose(old.books, new.books, atol=1e-6) and not torch.equal(old.into.weight, new.into.weight)
+        # the centre of the latents, which may move, is in the first book
+        entries = [one.books - one.books.mean(1, keepdim=True) for one in (old, new)]
+        assert torch.allclose(*entries, atol=1e-6) and not torch.equal(old.into.weight, new.into.weight)
     assert not torch.equal(before.decoder.closing.conv.weight, after.decoder.closing.conv.weight)
 
 
