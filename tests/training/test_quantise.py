@@ -152,3 +152,17 @@ def test_a_trusted_measure_does_not_depend_on_the_batch() -> None:
     quantiser.eval()
     quantiser.centres[0], quantiser.sizes[0] = 4.0, 2.0
     assert torch.allclose(quantiser._held(0, projected)[0], known, atol=1e-5)
+
+
+def test_kept_books_stay_and_follow_the_scale_of_the_latents() -> None:
+    quantiser, into, out, latent = learned()
+    quantiser.keep_books()
+    quantiser.trust.fill_(1.0)
+    books = quantiser.residual.books.clone()
+    with torch.no_grad():
+        _, before, first, _ = quantiser(latent, into, out, 0.0, bypass=False)
+        for _ in range(400):
+            _, after, last, _ = quantiser(40 * latent, into, out, 0.0, bypass=False)
+            quantiser.renew()
+    assert torch.equal(books, quantiser.residual.books)
+    assert torch.allclose(before, after, atol=1e-2) and torch.allclose(first, last, rtol=1e-2)
