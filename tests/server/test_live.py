@@ -135,6 +135,16 @@ def test_utterances_are_spoken_in_order_and_few_may_wait(client: ClientConnectio
     assert seen == sorted(seen)
 
 
+def test_a_client_that_goes_frees_its_slot(server: Running) -> None:
+    engine = server.state.models.all[0].tts.engine.engine
+    with connect(f"ws://127.0.0.1:{server.port}/v1/audio/speech/stream") as client:
+        tell(client, "session.config", response_format="pcm", stream_audio=True, ignore_eos=True, max_new_tokens=1000)
+        tell(client, "input.text", text="A long text that goes on ")
+        while not isinstance(client.recv(timeout=LONG_S), bytes):
+            pass
+    eventually(lambda: not engine.busy and not server.state.calls)
+
+
 def test_a_client_that_goes_before_the_first_answer_frees_its_slot(server: Running) -> None:
     """The engine has its words by then."""
     engine, gone = server.state.models.all[0].tts.engine.engine, asyncio.Event()
