@@ -18,8 +18,8 @@ import golden_set
 import numpy as np
 import pytest
 from golden_set import thinker_case, thinker_folder
+from omni_recipe import clip
 from patience import LONG_S
-from thinker_recipe import clip
 
 from omnitts_cli.speech import chat_file, load_thinker
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 from golden_set import silent_folder, thinker_case, thinker_folder
+from omni_recipe import clip
 from patience import LONG_S
-from thinker_recipe import clip
 
 soundfile = pytest.importorskip("soundfile")
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 from engine_kit import same
 from golden_set import thinker_case, thinker_folder
+from omni_recipe import clip
 from precise import without_tf32
 from recording_device import RecordingDevice
-from thinker_recipe import clip
 
 from omnitts_cli.audio.chunk import Chunk, Clip
 from omnitts_cli.devices.cpu import CPUDevice

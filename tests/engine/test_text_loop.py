@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from golden_set import thinker_case, thinker_folder
+from omni_recipe import clip
 from precise import without_tf32
 from recording_device import RecordingDevice
-from thinker_recipe import clip
 
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.engine.text_loop import TextLoop, common_length, slot_bytes

@@ -39,128 +39,91 @@ ZH = "你好，世界。"
 INSTRUCT = "speak slowly, with a warm smile."
 
 
+ENGLISH = {"text": LONG_EN, "speaker": "ryan", "language": "English"}
+STREAMED, WHOLE = {"non_streaming_mode": False}, {"non_streaming_mode": True}
+CUSTOM_VOICE = {
+    "auto_nonstream": {"text": LONG_EN, "speaker": "Serena"},
+    "english_nonstream": ENGLISH,
+    "english_instruct_nonstream": ENGLISH | {"instruct": INSTRUCT},
+    "english_instruct_stream": ENGLISH | {"instruct": INSTRUCT} | STREAMED,
+}
+BATCH = {
+    "text": [LONG_EN, SHORT_EN, ZH],
+    "speaker": ["ryan", "eric", "vivian"],
+    "language": ["English", "Auto", "Chinese"],
+    "instruct": [INSTRUCT, "", INSTRUCT],
+}
+CUSTOM_VOICE_OF_THE_LARGE_MODEL = {
+    "short_stream": {"text": "hello", "speaker": "aiden"} | STREAMED,
+    "dialect_auto": {"text": ZH, "speaker": "eric"},
+    "dialect_chinese": {"text": ZH, "speaker": "Dylan", "language": "Chinese"},
+    "dialect_speaker_english": {"text": SHORT_EN, "speaker": "eric", "language": "english"},
+    "batch_nonstream": BATCH,
+    "batch_stream": BATCH | STREAMED,
+}
+SAMPLED = {
+    "do_sample": True, "subtalker_dosample": True, "top_p": 0.8, "top_k": 20, "temperature": 0.7,
+    "subtalker_top_p": 0.9, "subtalker_top_k": 10, "subtalker_temperature": 1.3, "repetition_penalty": 1.3,
+}  # fmt: skip
+VOICE_DESIGN = {
+    "instruct_nonstream": {"text": LONG_EN, "instruct": INSTRUCT, "language": "English"},
+    "instruct_stream": {"text": LONG_EN, "instruct": INSTRUCT} | STREAMED,
+    "empty_instruct": {"text": SHORT_EN, "instruct": ""},
+    "batch_nonstream": {
+        "text": [SHORT_EN, LONG_EN], "instruct": [INSTRUCT, "a deep voice."], "language": ["Auto", "English"],
+    },
+}  # fmt: skip
+NOTES = {"english_instruct_nonstream": {"note": "instruct is dropped for 0b6 checkpoints"}}
+REFERENCE = "she sells sea shells."
+
+
 def suite_custom_voice(w, gdir: Path, n: int, small: bool) -> None:
-    g = greedy(n)
-    m = "generate_custom_voice"
-    run_case(w, gdir, "auto_nonstream", m, dict(text=LONG_EN, speaker="Serena", **g))
-    run_case(w, gdir, "english_nonstream", m, dict(text=LONG_EN, speaker="ryan", language="English", **g))
-    run_case(
-        w,
-        gdir,
-        "english_instruct_nonstream",
-        m,
-        dict(text=LONG_EN, speaker="ryan", language="English", instruct=INSTRUCT, **g),
-        {"note": "instruct is dropped for 0b6 checkpoints"},
-    )
-    run_case(
-        w,
-        gdir,
-        "english_instruct_stream",
-        m,
-        dict(text=LONG_EN, speaker="ryan", language="English", instruct=INSTRUCT, non_streaming_mode=False, **g),
-    )
-    if small:
-        return
-    run_case(w, gdir, "short_stream", m, dict(text="hello", speaker="aiden", non_streaming_mode=False, **g))
-    run_case(w, gdir, "dialect_auto", m, dict(text=ZH, speaker="eric", **g))
-    run_case(w, gdir, "dialect_chinese", m, dict(text=ZH, speaker="Dylan", language="Chinese", **g))
-    run_case(w, gdir, "dialect_speaker_english", m, dict(text=SHORT_EN, speaker="eric", language="english", **g))
-    batch = dict(
-        text=[LONG_EN, SHORT_EN, ZH],
-        speaker=["ryan", "eric", "vivian"],
-        language=["English", "Auto", "Chinese"],
-        instruct=[INSTRUCT, "", INSTRUCT],
-    )
-    run_case(w, gdir, "batch_nonstream", m, dict(**batch, **g))
-    run_case(w, gdir, "batch_stream", m, dict(**batch, non_streaming_mode=False, **g))
-    run_case(
-        w,
-        gdir,
-        "sampled",
-        m,
-        dict(
-            text=LONG_EN, speaker="ryan", language="English", max_new_tokens=n, do_sample=True, subtalker_dosample=True,
-            top_p=0.8, top_k=20, temperature=0.7, subtalker_top_p=0.9, subtalker_top_k=10, subtalker_temperature=1.3,
-            repetition_penalty=1.3,
-        ),
-        {"note": "compare talker.scores with talker.logits + history; token draws depend on the RNG"},
-    )  # fmt: skip
+    for name, given in (CUSTOM_VOICE if small else CUSTOM_VOICE | CUSTOM_VOICE_OF_THE_LARGE_MODEL).items():
+        run_case(w, gdir, name, "generate_custom_voice", given | greedy(n), NOTES.get(name))
+    if not small:
+        note = "compare talker.scores with talker.logits + history; token draws depend on the RNG"
+        given = ENGLISH | {"max_new_tokens": n} | SAMPLED
+        run_case(w, gdir, "sampled", "generate_custom_voice", given, {"note": note})
 
 
 def suite_voice_design(w, gdir: Path, n: int) -> None:
-    g = greedy(n)
-    m = "generate_voice_design"
-    run_case(w, gdir, "instruct_nonstream", m, dict(text=LONG_EN, instruct=INSTRUCT, language="English", **g))
-    run_case(w, gdir, "instruct_stream", m, dict(text=LONG_EN, instruct=INSTRUCT, non_streaming_mode=False, **g))
-    run_case(w, gdir, "empty_instruct", m, dict(text=SHORT_EN, instruct="", **g))
-    run_case(
-        w,
-        gdir,
-        "batch_nonstream",
-        m,
-        dict(text=[SHORT_EN, LONG_EN], instruct=[INSTRUCT, "a deep voice."], language=["Auto", "English"], **g),
-    )
+    for name, given in VOICE_DESIGN.items():
+        run_case(w, gdir, name, "generate_voice_design", given | greedy(n))
 
 
 def suite_base(w, gdir: Path, n: int, seed: int, small: bool) -> None:
-    g = greedy(n)
-    m = "generate_voice_clone"
-    wav = make_audio(1.23, seed + 3, 24000)
-    wav16 = make_audio(0.9, seed + 4, 16000)
-    long_wav = make_audio(3.0, seed + 5, 24000)
-    ref_text = "she sells sea shells."
+    clip, clip16, long = ((make_audio(s, seed + k, rate), rate) for s, k, rate in
+                          ((1.23, 3, 24000), (0.9, 4, 16000), (3.0, 5, 24000)))  # fmt: skip
 
-    def prompt(audio, text, xvec):
-        return w.create_voice_clone_prompt(ref_audio=audio, ref_text=text, x_vector_only_mode=xvec)
+    def prompt(audio, text):
+        return w.create_voice_clone_prompt(ref_audio=audio, ref_text=text, x_vector_only_mode=text is None)
 
-    def pack(items, audios):
-        d = {}
-        for i, it in enumerate(items):
-            d[f"ref.{i}.speaker_embedding"] = it.ref_spk_embedding
+    def go(name, audios, items, **given):
+        extra, about = {}, []
+        for i, (it, (sound, rate)) in enumerate(zip(items, audios, strict=True)):
+            extra[f"ref.{i}.speaker_embedding"] = it.ref_spk_embedding
             if it.ref_code is not None:
-                d[f"ref.{i}.codes"] = it.ref_code
-            d[f"ref.{i}.audio"] = torch.from_numpy(audios[i][0])
-        return d
+                extra[f"ref.{i}.codes"] = it.ref_code
+            extra[f"ref.{i}.audio"] = torch.from_numpy(sound)
+            ids = tokens(w, w._build_ref_text(it.ref_text)) if it.ref_text else None
+            about.append({"text": it.ref_text, "icl": it.icl_mode, "sample_rate": rate, "ref_ids": ids})
+        given = {"voice_clone_prompt": items} | given | greedy(n)
+        run_case(w, gdir, name, "generate_voice_clone", given, {"reference": about}, extra)
 
-    def meta(items, audios):
-        return {
-            "reference": [
-                {
-                    "text": it.ref_text,
-                    "icl": it.icl_mode,
-                    "sample_rate": a[1],
-                    "ref_ids": tokens(w, w._build_ref_text(it.ref_text)) if it.ref_text else None,
-                }
-                for it, a in zip(items, audios, strict=True)
-            ]
-        }
-
-    def go(name, audios, items, **kw):
-        run_case(w, gdir, name, m, dict(voice_clone_prompt=items, **kw, **g), meta(items, audios), pack(items, audios))
-
-    a24, a16, along = (wav, 24000), (wav16, 16000), (long_wav, 24000)
-    xv = prompt(a24, None, True)
-    icl = prompt(a24, ref_text, False)
-    icl_long = prompt(along, ref_text, False)
-    go("xvector_stream", [a24], xv, text=LONG_EN, language="English")
-    go("icl_stream_text_longer", [a24], icl, text=LONG_EN, language="English")
-    go("icl_stream_codec_longer", [along], icl_long, text="hello", language="English")
-    go("icl_nonstream", [a24], icl, text=LONG_EN, language="English", non_streaming_mode=True)
+    xv, icl, icl_long = prompt(clip, None), prompt(clip, REFERENCE), prompt(long, REFERENCE)
+    go("xvector_stream", [clip], xv, text=LONG_EN, language="English")
+    go("icl_stream_text_longer", [clip], icl, text=LONG_EN, language="English")
+    go("icl_stream_codec_longer", [long], icl_long, text="hello", language="English")
+    go("icl_nonstream", [clip], icl, text=LONG_EN, language="English", **WHOLE)
     if small:
         return
-    go("xvector_nonstream", [a24], xv, text=LONG_EN, non_streaming_mode=True)
-    icl16 = prompt(a16, ref_text, False)
-    go("icl_16k_reference", [a16], icl16, text=SHORT_EN)
-    mixed = [icl[0], xv[0], icl_long[0]]
-    go(
-        "batch_mixed_stream", [a24, a24, along], mixed, text=[LONG_EN, SHORT_EN, "hello"],
-        language=["English", "Auto", "Auto"],
-    )  # fmt: skip
-    go(
-        "batch_mixed_nonstream", [a24, a24, along], mixed, text=[LONG_EN, SHORT_EN, "hello"],
-        language=["English", "Auto", "Auto"], non_streaming_mode=True,
-    )  # fmt: skip
-    case_speaker(w, gdir, wav)
+    go("xvector_nonstream", [clip], xv, text=LONG_EN, **WHOLE)
+    go("icl_16k_reference", [clip16], prompt(clip16, REFERENCE), text=SHORT_EN)
+    mixed, three = [icl[0], xv[0], icl_long[0]], [clip, clip, long]
+    texts = {"text": [LONG_EN, SHORT_EN, "hello"], "language": ["English", "Auto", "Auto"]}
+    go("batch_mixed_stream", three, mixed, **texts)
+    go("batch_mixed_nonstream", three, mixed, **texts, **WHOLE)
+    case_speaker(w, gdir, clip[0])
 
 
 @torch.no_grad()
@@ -171,20 +134,17 @@ def case_speaker(w, gdir: Path, wav: np.ndarray) -> None:
         y, n_fft=1024, num_mels=128, sampling_rate=24000, hop_size=256, win_size=1024, fmin=0, fmax=12000
     )
     enc = w.model.speaker_encoder
-    x, feats = mel.clone(), {}
-    outs = []
-    for i, blk in enumerate(enc.blocks):
-        x = blk(x)
-        outs.append(x)
-        feats[f"block.{i}"] = x
-    x = enc.mfa(torch.cat(outs[1:], 1))
-    feats["mfa"] = x
-    x = enc.asp(x)
-    feats["asp"] = x
-    emb = enc.fc(x).squeeze(-1)
-    save_case(
-        gdir, "speaker_frontend", {"audio_seconds": 1.23}, {"audio": y, "log_mel": mel, "embedding": emb, **feats}
-    )
+    x, outs = mel.clone(), []
+    for blk in enc.blocks:
+        outs.append(x := blk(x))
+    mfa = enc.mfa(torch.cat(outs[1:], 1))
+    asp = enc.asp(mfa)
+    made = {"audio": y, "log_mel": mel, "embedding": enc.fc(asp).squeeze(-1), **numbered("block", outs)}
+    save_case(gdir, "speaker_frontend", {"audio_seconds": 1.23}, {**made, "mfa": mfa, "asp": asp})
+
+
+def numbered(name: str, values) -> dict[str, torch.Tensor]:
+    return {f"{name}.{i}": torch.as_tensor(value) for i, value in enumerate(values)}
 
 
 @torch.no_grad()
@@ -214,35 +174,19 @@ def suite_codec(w, gdir: Path, seed: int) -> None:
     for i, b in enumerate(dec.decoder):
         h = b(h)
         inter[f"decoder.{i}"] = h
-    save_case(
-        gdir,
-        "decode_40",
-        {"frames": 40, "gain_note": "decoder.6 is the unclamped waveform"},
-        {"codes": c, "wav": dec(x)[0, 0], **inter},
-    )
+    about = {"frames": 40, "gain_note": "decoder.6 is the unclamped waveform"}
+    save_case(gdir, "decode_40", about, {"codes": c, "wav": dec(x)[0, 0], **inter})
 
     # longer than one 300-frame chunk: official chunked result vs one pass
     c = codes(340)
     wav, _ = st.decode([{"audio_codes": c}])
-    save_case(
-        gdir,
-        "decode_340_chunked",
-        {"chunk": 300, "left_context": 25},
-        {"codes": c, "wav": torch.from_numpy(wav[0]), "wav_single_pass": dec(c.t()[None])[0, 0]},
-    )
+    made = {"codes": c, "wav": torch.from_numpy(wav[0]), "wav_single_pass": dec(c.t()[None])[0, 0]}
+    save_case(gdir, "decode_340_chunked", {"chunk": 300, "left_context": 25}, made)
 
     # ragged batch: rows are padded with -1, clamped to 0, then trimmed
     cs = [codes(7), codes(33), codes(20)]
     wavs, _ = st.decode([{"audio_codes": v} for v in cs])
-    save_case(
-        gdir,
-        "decode_batch",
-        {},
-        {
-            **{f"codes.{i}": v for i, v in enumerate(cs)},
-            **{f"wav.{i}": torch.from_numpy(v) for i, v in enumerate(wavs)},
-        },
-    )
+    save_case(gdir, "decode_batch", {}, {**numbered("codes", cs), **numbered("wav", wavs)})
     cases_of_the_encoder(st, gdir, seed)
 
 
@@ -257,27 +201,16 @@ def cases_of_the_encoder(st, gdir: Path, seed: int) -> None:
     down = e.downsample(tr.transpose(1, 2))
     allq = e.quantizer.encode(down).transpose(0, 1)
     enc = st.encode(a, sr=24000)
-    save_case(
-        gdir,
-        "encode_24k",
-        {"samples": int(a.size)},
-        {
-            "audio": torch.from_numpy(a), "conv": conv, "transformer": tr, "downsample": down,
-            "codes_all_quantizers": allq[0].t(), "codes": enc.audio_codes[0],
-        },
-    )  # fmt: skip
+    made = {"conv": conv, "transformer": tr, "downsample": down, "codes_all_quantizers": allq[0].t()}
+    made = {"audio": torch.from_numpy(a), **made, "codes": enc.audio_codes[0]}
+    save_case(gdir, "encode_24k", {"samples": int(a.size)}, made)
     # > 250 transformer steps: shows whether the encoder window is applied
     a = make_audio(14.0, seed + 8, 24000)
     enc = st.encode(a, sr=24000)
-    tr = e.encoder_transformer(
-        e.encoder(torch.from_numpy(a)[None, None]).transpose(1, 2), return_dict=True
-    ).last_hidden_state
-    save_case(
-        gdir,
-        "encode_14s",
-        {"samples": int(a.size)},
-        {"audio": torch.from_numpy(a), "transformer": tr, "codes": enc.audio_codes[0]},
-    )
+    x = torch.from_numpy(a)
+    tr = e.encoder_transformer(e.encoder(x[None, None]).transpose(1, 2), return_dict=True).last_hidden_state
+    made = {"audio": x, "transformer": tr, "codes": enc.audio_codes[0]}
+    save_case(gdir, "encode_14s", {"samples": int(a.size)}, made)
     # ragged batch + resampling
     b = [make_audio(0.5, seed + 9, 24000), make_audio(0.83, seed + 10, 24000)]
     enc = st.encode(b, sr=24000)
@@ -285,20 +218,21 @@ def cases_of_the_encoder(st, gdir: Path, seed: int) -> None:
     enc16 = st.encode(b16, sr=16000)
     import librosa
 
-    save_case(
-        gdir,
-        "encode_batch",
-        {},
-        {
-            **{f"audio.{i}": torch.from_numpy(v) for i, v in enumerate(b)},
-            **{f"codes.{i}": v for i, v in enumerate(enc.audio_codes)},
-            "audio_16k": torch.from_numpy(b16),
-            "codes_16k": enc16.audio_codes[0],
-            "audio_16k_resampled": torch.from_numpy(
-                librosa.resample(b16, orig_sr=16000, target_sr=24000).astype(np.float32)
-            ),
-        },
-    )
+    resampled = librosa.resample(b16, orig_sr=16000, target_sr=24000).astype(np.float32)
+    made = {**numbered("audio", b), **numbered("codes", enc.audio_codes), "audio_16k": torch.from_numpy(b16)}
+    made |= {"codes_16k": enc16.audio_codes[0], "audio_16k_resampled": torch.from_numpy(resampled)}
+    save_case(gdir, "encode_batch", {}, made)
+
+
+def first_run(w, kind: str, seed: int) -> None:
+    """Greedy, without an end code yet."""
+    if kind == "custom_voice":
+        w.generate_custom_voice(**ENGLISH, **greedy(14))
+    elif kind == "voice_design":
+        w.generate_voice_design(**VOICE_DESIGN["instruct_nonstream"], **greedy(14))
+    else:
+        given = {"text": LONG_EN, "language": "English", "ref_text": REFERENCE}
+        w.generate_voice_clone(**given, ref_audio=(make_audio(1.23, seed + 3, 24000), 24000), **greedy(14))
 
 
 def main() -> None:
@@ -324,16 +258,7 @@ def main() -> None:
         w = load(folder)
         rec = Recorder(w)
         with rec:
-            if kind == "custom_voice":
-                w.generate_custom_voice(text=LONG_EN, speaker="ryan", language="English", **greedy(14))
-            elif kind == "voice_design":
-                w.generate_voice_design(text=LONG_EN, instruct=INSTRUCT, language="English", **greedy(14))
-            else:
-                a = make_audio(1.23, args.seed + 3, 24000)
-                w.generate_voice_clone(
-                    text=LONG_EN, language="English", ref_audio=(a, 24000), ref_text="she sells sea shells.",
-                    **greedy(14),
-                )  # fmt: skip
+            first_run(w, kind, args.seed)
         set_eos_direction(folder, rec.tensors()["talker.step_hidden"][0, 10])
         w = load(folder)
         n = args.max_new_tokens

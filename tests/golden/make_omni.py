@@ -11,7 +11,6 @@ which nobody listens to.
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any
 
 import torch
 from official_omni import OMNI, Run, arguments, load, save, stop_row
-from omni_recipe import FRAME, RECIPE, build, own_codes
+from omni_recipe import FRAME, HEAD, build, own_codes, read, write
 from torch import Tensor
 
 GROUPS, CODES, MOST = 16, 64, 26
@@ -84,10 +83,11 @@ def main() -> None:
         save(args.out / "cases", name, tensors, {**meta, "kept": keep(name, tensors) if args.trim else {}})
 
     with tempfile.TemporaryDirectory() as scratch:
-        (recipe / RECIPE).write_text(json.dumps({"seed": args.seed, "end_row": []}) + "\n")
+        made = read(recipe) | {"seed": args.seed, "rows": {HEAD: []}}
+        write(recipe, made)
         first = run_of(load(build(recipe, Path(scratch) / "first")), CASES["say"])
         row = stop_row(first.states(), first.logits()[:, :CODES], FRAMES_BEFORE_THE_END)
-        (recipe / RECIPE).write_text(json.dumps({"seed": args.seed, "end_row": row}) + "\n")
+        write(recipe, made | {"rows": {HEAD: row}})
         model = load(build(recipe, Path(scratch) / "second"))
         for name, case in CASES.items():
             run = run_of(model, case)

@@ -1,7 +1,7 @@
 """Make a reference set of Qwen3-Omni whole: questions, typed and spoken, and what transformers does with them.
 
-Writes, under --out, `recipe/` (see thinker_recipe.py) and `cases/<case>.{json,safetensors}`. It needs transformers
-5.23, and runs on the CPU in float32, greedily.
+Shapes, config and tokenizer are those of the committed recipe. Writes, under --out, `recipe/` (see omni_recipe.py) and
+`cases/<case>.{json,safetensors}`. It needs transformers 5.23, and runs on the CPU in float32, greedily.
 
     python tests/golden/make_thinker.py --out REF --seed 7                      a whole set, of any seed
     python tests/golden/make_thinker.py --out tests/golden/thinker --seed 7 --trim   the committed one
@@ -16,14 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import thinker_recipe
 import torch
-from official_omni import OMNI, Run, arguments, load, save, stop_row
-from omni_recipe import FRAME, HEAD, RECIPE
-from recipe import dump_json
-from thinker_recipe import THINKER_HEAD, clip
+from official_omni import Run, arguments, load, save, stop_row
+from omni_recipe import FRAME, HEAD, THINKER_HEAD, build, clip, read, write
 from torch import Tensor
 
+THINKER = Path(__file__).parent / "thinker" / "recipe"
 FRAMES = 22
 EXTRACTOR = {
     "dither": 0.0, "feature_size": 128, "hop_length": 160, "n_fft": 400, "n_samples": 4_800_000,
@@ -156,20 +154,17 @@ def trimmed(name: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 def main() -> None:
     args = arguments(__doc__)
     recipe = args.out / "recipe"
-    shutil.rmtree(recipe, ignore_errors=True)
-    shutil.copytree(OMNI, recipe, ignore=shutil.ignore_patterns(RECIPE))
-    config = thinker_recipe.config_of(json.loads((OMNI / "config.json").read_text("utf-8")))
-    dump_json(recipe / "config.json", config)
-    added = json.loads((recipe / "tokenizer_config.json").read_text("utf-8"))["added_tokens_decoder"]
-    words, rows = min(map(int, added)), {THINKER_HEAD: [], HEAD: []}
+    if recipe.resolve() != THINKER:
+        shutil.copytree(THINKER, recipe, dirs_exist_ok=True)
+    rows: dict[str, list[float]] = {THINKER_HEAD: [], HEAD: []}
     prepare = Prepared(recipe)
 
     def built(folder: Path) -> Any:
-        (recipe / RECIPE).write_text(json.dumps({"seed": args.seed, "words": words, "rows": rows}) + "\n")
-        return load(thinker_recipe.build(recipe, folder))
+        write(recipe, read(recipe) | {"seed": args.seed, "rows": rows})
+        return load(build(recipe, folder))
 
     with tempfile.TemporaryDirectory() as scratch:
-        base, stop = prepare(CASES["text"][0]), config["im_end_token_id"]
+        base, stop = prepare(CASES["text"][0]), json.loads((recipe / "config.json").read_text())["im_end_token_id"]
         run = Run(built(Path(scratch) / "1"), base, "ethan", 16, FRAMES, None)
         states = torch.cat([hidden[-1][:, -1] for hidden in run.thought.hidden_states])
         rows[THINKER_HEAD] = stop_row(states, torch.cat(run.thought.logits), (9, 8, 10, 7, 11, 6))

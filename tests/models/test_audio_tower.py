@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from golden_set import thinker_case, thinker_folder
-from thinker_recipe import CLIPS, clip
+from omni_recipe import CLIPS, clip
 
 from omnitts_cli.errors import InputError
 from omnitts_cli.families.qwen3_omni.thinker import made_up_thinker_config, read_thinker_config, tower_part

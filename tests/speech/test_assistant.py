@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from golden_set import thinker_case, thinker_folder
-from thinker_recipe import clip
+from omni_recipe import clip
 
 import omnitts_cli as omnitts
 from omnitts_cli.errors import InputError, UsageError

@@ -11,7 +11,6 @@ from pathlib import Path
 import golden_set
 import omni_recipe
 import pytest
-import thinker_recipe
 from patience import LONG_S
 
 MEASURE = """
@@ -40,10 +39,15 @@ print(sum(one.numel() * one.element_size() for one in parts) // 1024, kib("VmHWM
 def test_loading_never_holds_two_copies(tmp_path: Path) -> None:
     recipe = golden_set.thinker_golden() / "recipe"
     config = json.loads((recipe / "config.json").read_text("utf-8"))
-    config["thinker_config"]["text_config"] |= {"moe_intermediate_size": 2048}
+    text = config["thinker_config"]["text_config"]
+    inner, text["moe_intermediate_size"] = text["moe_intermediate_size"], 2048
+    shapes = {
+        name: [2048 if "thinker" in name and ".experts." in name and size == inner else size for size in shape]
+        for name, shape in omni_recipe.read(recipe)["shapes"].items()
+    }
     folder = shutil.copytree(recipe, tmp_path / "large", ignore=shutil.ignore_patterns(omni_recipe.RECIPE))
     (folder / "config.json").write_text(json.dumps(config), "utf-8")
-    omni_recipe.write_parts(thinker_recipe.draw(config, 1), folder)
+    omni_recipe.write_parts(omni_recipe.draw(shapes, 1), folder)
     command = [sys.executable, "-c", MEASURE, str(golden_set.thinker_folder()), str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=LONG_S, check=False)
     assert done.returncode == 0, done.stderr

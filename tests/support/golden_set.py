@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import omni_recipe
-import thinker_recipe
 from recipe import build_checkpoint
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -92,7 +91,7 @@ def thinker_golden() -> Path:
 @functools.cache
 def thinker_folder() -> Path:
     """A tiny folder of everything but eyes. Do not write into it."""
-    return thinker_recipe.build(thinker_golden() / "recipe", golden() / "thinker")
+    return omni_recipe.build(thinker_golden() / "recipe", golden() / "thinker")
 
 
 def thinker_case(name: str) -> Case:

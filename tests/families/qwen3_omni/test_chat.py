@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from golden_set import thinker_case, thinker_folder
-from thinker_recipe import clip
+from omni_recipe import clip
 
 from omnitts_cli.errors import UsageError
 from omnitts_cli.families.common.tokenizer import read_tokenizer
