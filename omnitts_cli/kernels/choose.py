@@ -15,56 +15,8 @@ from importlib import import_module
 from typing import Any
 
 from omnitts_cli.errors import DeviceError
-from omnitts_cli.kernels.calls import (
-    BF16,
-    FP16,
-    FP32,
-    HALVES,
-    UNKNOWN,
-    UNTIMED,
-    Fits,
-    blocks_of_32,
-    compiled,
-    early,
-    few_rows,
-    few_tracks,
-    grouped,
-    heads_of_released,
-    kept_product,
-    kept_unit,
-    last,
-    last_compiled,
-    long_prompt,
-    many_rows,
-    not_shared,
-    of_added,
-    of_attention,
-    of_close,
-    of_codec,
-    of_decoder,
-    of_frame,
-    of_linear,
-    of_mixture,
-    of_normed,
-    of_predictor,
-    of_stack,
-    of_text,
-    of_unit,
-    one_or_two,
-    one_row,
-    pointers,
-    power,
-    released,
-    released_predictor,
-    small,
-    split,
-    stacks,
-    tiles_compiled,
-    unit,
-    vendor_heads,
-    wide,
-    wide_unit,
-)
+from omnitts_cli.kernels import calls
+from omnitts_cli.kernels.calls import BF16, FP16, FP32, HALVES, UNKNOWN, UNTIMED, Fits
 from omnitts_cli.kernels.cuda import attend
 from omnitts_cli.kernels.hardware import Hardware
 from omnitts_cli.kernels.ops import EIGHT, Ops
@@ -217,7 +169,7 @@ EXACT = "holds --exact: a row has the same bits in any company"
 IN_C = "with stack, frame and codec in C 0.21 to 0.23 of the RTF of Python, tiny, one stream (AVX-512)"
 QUANTISED = "a frame of 0.6B in 0.33 of the time of float32 in torch (2 threads, AVX2)"
 PYTHON = "with stack, draws, frame and codec 0.53 of the RTF of plain operations, tiny, one stream (AVX-512)"
-EARLY_64 = "with the others of its kind 3 % at 64 streams (H200); at 128 nothing beyond noise"
+EARLY_64 = "with the others of its kind 3 % at 64 streams (H200)"
 WIDE_SUM = "with its other products 4 to 5 % of a frame at 64 streams (H200)"
 EIGHTS = "a card of 4 GiB speaks with 1.7B, which takes 3.5 GiB in bf16"
 OWN_FRAME = "with the frame's other kernels 25 % at 8 streams, 28 % at 64 (1.7B, H200)"
@@ -225,120 +177,118 @@ OWN_CODEC = "with the codec's other kernels 12 % at 8 streams, 60 % at 64 (1.7B,
 
 # fmt: off
 OPERATIONS = (
-    Operation("fuse_step", "talker, a step", of_stack, (
+    Operation("fuse_step", "talker, a step", calls.of_stack, (
         hopper("talker.cu", "cuda.talker:fuse_step", "13 to 18 % more sound at 1 and 8 streams (1.7B, H100)", (1, 8),
-               released((1, 2))),
+               calls.released((1, 2))),
         hopper("rows_*.cu", "cuda.talker:fuse_step", "10 % more sound at 16 streams (1.7B, H100)", (9, 16),
-               released((1, 2)), exact=False),
-        hopper("rows_*.cu, --exact", "cuda.talker:fuse_step", EXACT, (9, MANY), released((1, 2)), exact=True),
+               calls.released((1, 2)), exact=False),
+        hopper("rows_*.cu, --exact", "cuda.talker:fuse_step", EXACT, (9, MANY), calls.released((1, 2)), exact=True),
         LAYERS,
     ), order="exact", limit="most_rows", fuses=True),
-    Operation("fuse_predictor", "predictor, a frame", of_predictor, (
+    Operation("fuse_predictor", "predictor, a frame", calls.of_predictor, (
         hopper("predictor.cu", "cuda.predictor:fuse_predictor",
-               "34 to 43 % more sound at 1 and 8 streams, 22 % at 16 (1.7B, H100)", (1, 16), released_predictor),
-        hopper("rows_*.cu, --exact", "cuda.predictor:fuse_predictor", EXACT, (17, MANY), released_predictor,
+               "34 to 43 % more sound at 1 and 8 streams, 22 % at 16 (1.7B, H100)", (1, 16), calls.released_predictor),
+        hopper("rows_*.cu, --exact", "cuda.predictor:fuse_predictor", EXACT, (17, MANY), calls.released_predictor,
                exact=True),
         LAYERS,
     ), order="exact", limit="most_rows", fuses=True),
-    Operation("fuse_stack", "a stack in one call", of_stack, (
+    Operation("fuse_stack", "a stack in one call", calls.of_stack, (
         native("quantised.c", "cpu.quantised:fuse_stack", QUANTISED, dtypes=(EIGHT,)),
-        native("language.c", "cpu.networks:fuse_stack", IN_C, small, dtypes=(FP32,)),
-        in_python("stack.py", "cpu.stack:fuse_stack", PYTHON, small, dtypes=(FP32,), rows=(1, 16)),
+        native("language.c", "cpu.networks:fuse_stack", IN_C, calls.small, dtypes=(FP32,)),
+        in_python("stack.py", "cpu.stack:fuse_stack", PYTHON, calls.small, dtypes=(FP32,), rows=(1, 16)),
         Variant("layer by layer", "", REFERENCE),
     ), fuses=True),
-    Operation("fuse_frame", "a frame in one call", of_frame, (
-        native("language.c", "cpu.networks:fuse_frame", IN_C, stacks("language.c")),
-        native("quantised.c", "cpu.quantised:fuse_frame", QUANTISED, stacks("quantised.c")),
+    Operation("fuse_frame", "a frame in one call", calls.of_frame, (
+        native("language.c", "cpu.networks:fuse_frame", IN_C, calls.stacks("language.c")),
+        native("quantised.c", "cpu.quantised:fuse_frame", QUANTISED, calls.stacks("quantised.c")),
         Variant("models/networks.py", "", REFERENCE),
     ), fuses=True),
-    Operation("linear", "products", of_linear, (
+    Operation("linear", "products", calls.of_linear, (
         *eights("linear"),
         Variant("rows_rest.cu", "cuda.rows:linear", EXACT, CARD, HOPPER, libraries=("triton", "nvrtc"), exact=True),
         triton("_vector", "triton.products:row_linear", "1.2 to 3.5 times the library's speed (H200)",
-               one_row(LINEAR), rows=(1, 1)),
+               calls.one_row(LINEAR), rows=(1, 1)),
         native("quantised.c", "cpu.table:linear", QUANTISED, dtypes=(EIGHT,)),
         plain("plain:linear"),
     )),
-    Operation("norm_linear", "products after a norm", of_normed, (
+    Operation("norm_linear", "products after a norm", calls.of_normed, (
         *eights("norm_linear"),
-        hopper("prefetched.cu", "triton.products:early_norm_linear", EARLY_64, (17, 64), early(LINEAR),
-               exact=False, ready=compiled(LINEAR)),
+        hopper("prefetched.cu", "triton.products:early_norm_linear", EARLY_64, (17, 64), calls.early(LINEAR),
+               exact=False, ready=calls.compiled(LINEAR)),
         triton("_vector", "triton.products:row_norm_linear", "1.2 to 3.5 times the library's speed (H200)",
-               one_row(LINEAR), rows=(1, 1)),
+               calls.one_row(LINEAR), rows=(1, 1)),
         triton("many_rows.py", "triton.many_rows:norm_linear",
                "with its other products 7 % of the predictor, 14 % of the talker at 128 rows (H200)",
-               many_rows(LINEAR), card=HOPPER, dtypes=(BF16,), rows=(65, 256)),
+               calls.many_rows(LINEAR), card=HOPPER, dtypes=(BF16,), rows=(65, 256)),
         triton("torch, norm in Triton", "triton.products:norm_linear", OWN_FRAME),
         native("quantised.c", "cpu.table:norm_linear", QUANTISED, dtypes=(EIGHT,)),
         vendor("norm_linear"),
         plain("plain:norm_linear"),
     )),
-    Operation("norm_swiglu", "gated products", of_normed, (
+    Operation("norm_swiglu", "gated products", calls.of_normed, (
         *eights("norm_swiglu"),
-        hopper("prefetched.cu", "triton.products:early_norm_swiglu", EARLY_64, (17, 128), early(GATED),
-               exact=False, ready=compiled(GATED)),
+        hopper("prefetched.cu", "triton.products:early_norm_swiglu", EARLY_64, (17, 64), calls.early(GATED),
+               exact=False, ready=calls.compiled(GATED)),
         triton("_vector", "triton.products:row_norm_swiglu", "1.2 to 3.5 times the library's speed (H200)",
-               one_row(GATED), rows=(1, 1)),
+               calls.one_row(GATED), rows=(1, 1)),
         triton("many_rows.py", "triton.many_rows:norm_swiglu",
                "with its other products 14 % of the talker at 128 rows (H200)",
-               many_rows(GATED), card=HOPPER, dtypes=(BF16,), rows=(65, 256)),
+               calls.many_rows(GATED), card=HOPPER, dtypes=(BF16,), rows=(65, 256)),
         triton("_gated", "triton.products:few_norm_swiglu", "5.9 us for 7.6 in torch, 8 rows (H200)",
-               few_rows(GATED), rows=(1, 128)),
+               calls.few_rows(GATED), rows=(1, 128)),
         triton("torch, gate in Triton", "triton.products:norm_swiglu", OWN_FRAME),
         vendor("norm_swiglu"),
         plain("plain:norm_swiglu"),
     )),
-    Operation("linear_add", "products added to a residual", of_added, (
+    Operation("linear_add", "products added to a residual", calls.of_added, (
         *eights("linear_add"),
-        hopper("prefetched.cu", "triton.products:early_linear_add", EARLY_64, (17, 256), early(ADDED),
-               exact=False, ready=compiled(ADDED)),
+        hopper("prefetched.cu", "triton.products:early_linear_add", EARLY_64, (17, 64), calls.early(ADDED),
+               exact=False, ready=calls.compiled(ADDED)),
         triton("_vector", "triton.products:row_linear_add", "1.2 to 3.5 times the library's speed (H200)",
-               one_row(ADDED), rows=(1, 1)),
+               calls.one_row(ADDED), rows=(1, 1)),
         triton("many_rows.py", "triton.many_rows:linear_add",
                "with its other products 7 % of the predictor, 14 % of the talker at 128 rows (H200)",
-               many_rows(ADDED), card=HOPPER, dtypes=(BF16,), rows=(65, 256)),
+               calls.many_rows(ADDED), card=HOPPER, dtypes=(BF16,), rows=(65, 256)),
         triton("_parts", "triton.products:few_linear_add", "5.8 us for 7.1 in torch, 8 rows (H200)",
-               few_rows(ADDED), rows=(1, 128)),
+               calls.few_rows(ADDED), rows=(1, 128)),
         triton("torch", "triton.products:linear_add", NOT_MEASURED),
         vendor("linear_add"),
         plain("plain:linear_add"),
     )),
-    Operation("attend_cached", "attention", of_attention, (
+    Operation("attend_cached", "attention", calls.of_attention, (
         hopper("attend.cu", "cuda.attend:attend", "2 to 3 % at 128 streams, 71 us of a frame at 64 (1.7B, H200)",
-               (17, 256), heads_of_released(False), exact=False, ready=attend.compiled),
-        hopper("attend_long.cu", "cuda.attend:attend",
-               "1 to 2 % of a frame of 96 to 256 rows; holds 2,200 audio-s/s at 256 streams (H200)",
-               (65, 256), heads_of_released(True), exact=False, ready=attend.compiled),
+               (17, 256), calls.short_cache, exact=False, ready=attend.compiled),
         triton("_frame", "triton.attention:attend_few", "9.9 to 3 us a layer, for a first kernel of ours (H200)",
-               one_or_two),
-        triton("_write, _attend", "triton.attention:attend_prompt", OWN_FRAME, power),
-        vendor("attend_cached", vendor_heads, dtypes=HALVES),
+               calls.one_or_two),
+        triton("_write, _attend", "triton.attention:attend_prompt", OWN_FRAME, calls.power),
+        vendor("attend_cached", calls.vendor_heads, dtypes=HALVES),
         plain("plain:attend_cached"),
     )),
-    Operation("long.attend_cached", "attention to thousands of rows", of_attention, (
-        triton("_split", "triton.long:attend_split", NOT_MEASURED, split),
-        triton("flash attention of torch", "triton.long:attend_long_prompt", NOT_MEASURED, long_prompt),
-        triton("_frame", "triton.attention:attend_few", NOT_MEASURED, one_or_two),
-        triton("_write, _attend", "triton.attention:attend_prompt", NOT_MEASURED, power),
+    Operation("long.attend_cached", "attention to thousands of rows", calls.of_attention, (
+        triton("_split", "triton.long:attend_split", NOT_MEASURED, calls.split),
+        triton("flash attention of torch", "triton.long:attend_long_prompt", NOT_MEASURED, calls.long_prompt),
+        triton("_frame", "triton.attention:attend_few", NOT_MEASURED, calls.one_or_two),
+        triton("_write, _attend", "triton.attention:attend_prompt", NOT_MEASURED, calls.power),
         plain("plain:attend_cached"),
     )),
-    Operation("experts", "experts", of_mixture, (
+    Operation("experts", "experts", calls.of_mixture, (
         triton("_think", "triton.mixture:few", "7 times the speed of torch for one row, 4.8 times for 8 (H200)",
-               blocks_of_32, rows=(1, 8)),
+               calls.blocks_of_32, rows=(1, 8)),
         triton("_think_together", "triton.mixture:together",
-               "2.3 to 2.7 times the speed of torch for 32 and 64 rows (H200)", blocks_of_32),
+               "2.3 to 2.7 times the speed of torch for 32 and 64 rows (H200)", calls.blocks_of_32),
         vendor("experts"),
         plain("plain:experts"),
     )),
-    Operation("long.experts", "experts of the thinker", of_mixture, (
+    Operation("long.experts", "experts of the thinker", calls.of_mixture, (
         triton("grouped products of torch", "triton.long:grouped_experts",
-               "first token of 2,500 after 54 ms, not 85 (thinker, H200)", grouped, dtypes=(BF16,), rows=(384, MANY)),
+               "first token of 2,500 after 54 ms, not 85 (thinker, H200)", calls.grouped, dtypes=(BF16,),
+               rows=(384, MANY)),
         triton("_think, scores apart", "triton.long:few_experts", "a step of 2.64 ms, not 3.21 (thinker, H200)",
-               not_shared, rows=(1, 8)),
+               calls.not_shared, rows=(1, 8)),
         triton("_think_together, scores apart", "triton.long:experts_together",
-               "a step of 2.64 ms, not 3.21 (thinker, H200)", not_shared),
-        triton("_think", "triton.mixture:few", NOT_MEASURED, blocks_of_32, rows=(1, 8)),
-        triton("_think_together", "triton.mixture:together", NOT_MEASURED, blocks_of_32),
+               "a step of 2.64 ms, not 3.21 (thinker, H200)", calls.not_shared),
+        triton("_think", "triton.mixture:few", NOT_MEASURED, calls.blocks_of_32, rows=(1, 8)),
+        triton("_think_together", "triton.mixture:together", NOT_MEASURED, calls.blocks_of_32),
         plain("plain:experts"),
     )),
     Operation("norm", "norms", None, (
@@ -382,7 +332,7 @@ OPERATIONS = (
         triton("frame.py", "triton.frame:pick", "3 to 4 % at 1 and 8 streams, with four other changes (H200)"),
         plain("plain_frame:pick"),
     )),
-    Operation("fuse_text", "rows of the text", of_text, (
+    Operation("fuse_text", "rows of the text", calls.of_text, (
         native("quantised.c", "cpu.networks:fuse_text", "holds --exact in 8 bits: the same bits on every processor",
                dtypes=(EIGHT,)),
         Variant("torch", "", REFERENCE),
@@ -392,43 +342,36 @@ OPERATIONS = (
         in_python("codec.py", "cpu.codec:OPS", "0.57 to 0.76 of the time of its own layers, tiny (AVX-512)"),
         Variant("torch, the codec's own layers", "", REFERENCE),
     )),
-    Operation("codec.fuse_decoder", "codec in one call", of_decoder, (
+    Operation("codec.fuse_decoder", "codec in one call", calls.of_decoder, (
         native("codec.c", "cpu.networks:fuse_decoder", "1.4 to 1.9 times the speed of torch, 0.6B, 2 threads (AVX2)",
-               few_tracks),
+               calls.few_tracks),
         Variant("layer by layer", "", REFERENCE),
     ), fuses=True),
-    Operation("codec.product", "products of the codec", of_codec, (
+    Operation("codec.product", "products of the codec", calls.of_codec, (
         hopper("codec_resident.cu", "triton.codec_products:kept_product",
                "321 us for 505 in Triton, 16 frames of 32 streams; 7 % at 256 streams with the units (H200)", (1, MANY),
-               kept_product(False), off=False, dtypes=(FP16,), ready=tiles_compiled),
-        hopper("codec_stream.cu", "triton.codec_products:kept_product",
-               "266 us for 314 in Triton, 16 frames of 32 streams (H200)", (1, MANY),
-               kept_product(True), off=False, dtypes=(FP16,), ready=tiles_compiled),
-        triton("codec_wide.py", "triton.codec_wide:product", WIDE_SUM, wide, card=HOPPER, dtypes=(FP16,)),
-        triton("codec_products.py", "triton.codec_products:product", OWN_CODEC, pointers),
+               calls.kept_product, off=False, dtypes=(FP16,), ready=calls.tiles_compiled),
+        triton("codec_wide.py", "triton.codec_wide:product", WIDE_SUM, calls.wide, card=HOPPER, dtypes=(FP16,)),
+        triton("codec_products.py", "triton.codec_products:product", OWN_CODEC, calls.pointers),
         in_python("codec.py", "cpu.codec:product", PYTHON),
         plain("plain_codec:product"),
     ), order="ordered"),
-    Operation("codec.residual_unit", "residual units of the codec", of_unit, (
+    Operation("codec.residual_unit", "residual units of the codec", calls.of_unit, (
         hopper("codec_resident.cu", "triton.codec_products:kept_unit",
                "405 us for 617 in Triton, 16 frames of 32 streams; 7 % at 256 streams with the others", (1, MANY),
-               kept_unit(96), off=False, dtypes=(FP16,), ready=tiles_compiled),
+               calls.kept_unit(96), off=False, dtypes=(FP16,), ready=calls.tiles_compiled),
         hopper("codec_stream.cu", "triton.codec_products:kept_unit",
                "455 us for 560 in Triton, 16 frames of 32 streams; 7 % at 256 streams with the others", (1, MANY),
-               kept_unit(192), off=False, dtypes=(FP16,), ready=tiles_compiled),
-        hopper("codec_deep.cu", "triton.codec_products:kept_unit",
-               "2.5 % of a call of 16 frames of 64 streams; 0.5 % at 256 streams (H200)", (1, MANY),
-               kept_unit(384), off=False, dtypes=(FP16,), ready=tiles_compiled),
-        triton("codec_wide.py", "triton.codec_wide:residual_unit", WIDE_SUM, wide_unit, card=HOPPER, dtypes=(FP16,)),
-        triton("codec_products.py", "triton.codec_products:residual_unit", OWN_CODEC, unit),
+               calls.kept_unit(192), off=False, dtypes=(FP16,), ready=calls.tiles_compiled),
+        triton("codec_products.py", "triton.codec_products:residual_unit", OWN_CODEC, calls.unit),
         triton("codec_products.py, twice", "triton.codec_products:two_products", OWN_CODEC, calls="codec.product"),
         in_python("codec.py", "cpu.codec:residual_unit", PYTHON),
         plain("plain_codec:residual_unit"),
     ), order="ordered"),
-    Operation("codec.close", "end of the codec", of_close, (
+    Operation("codec.close", "end of the codec", calls.of_close, (
         hopper("codec_last.cu", "triton.codec_products:close",
-               "879 us for 1,316 of four kernels, 16 frames of 32 streams (H200)", (1, MANY), last, off=False,
-               dtypes=(FP16,), ready=last_compiled, calls="codec.product"),
+               "879 us for 1,316 of four kernels, 16 frames of 32 streams (H200)", (1, MANY), calls.last, off=False,
+               dtypes=(FP16,), ready=calls.last_compiled, calls="codec.product"),
         Variant("unit by unit", "", REFERENCE),
     ), order="ordered", fuses=True),
 )

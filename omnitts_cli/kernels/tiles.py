@@ -135,8 +135,6 @@ WIDE_TILES: tuple[CodecTile, ...] = ((128, 128, 64, 8, 4), (64, 128, 64, 4, 4))
 Measured at 16 frames of 32 streams."""
 LARGE_WIDE_TILES: tuple[CodecTile, ...] = ((128, 256, 64, 8, 4), (256, 128, 64, 8, 4))
 """The same for calls of many columns; they fetch a quarter less."""
-WIDE_UNIT_TILES = {64: (128, 32, 4, 4), 128: (64, 64, 4, 3)}
-"""As UNIT_TILES, for the copy engine."""
 WIDE_ENOUGH = 264
 """The least number of programs for the copy engine: two per multiprocessor ..."""
 WIDE_ENOUGH_SMALL = 132

@@ -12,10 +12,9 @@ import triton.language as tl
 from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from omnitts_cli.kernels import tiles
 from omnitts_cli.kernels.ops import Product
-from omnitts_cli.kernels.tiles import halves_of, wide_tile
-from omnitts_cli.kernels.triton.codec_math import operand, snake, transposed
+from omnitts_cli.kernels.tiles import wide_tile
+from omnitts_cli.kernels.triton.codec_math import operand, snake
 from omnitts_cli.kernels.triton.codec_ready import run
 from omnitts_cli.kernels.triton.shared_memory import stages_in
 
@@ -59,66 +58,13 @@ def _product(
         tl.store(out + batch.to(tl.int64) * out_stride + place, operand(total, kind), known[None, :])
 
 
-@triton.jit
-def _ended(
-    y, first: tl.constexpr, count: tl.constexpr, bias, scale, inverse, residual, out, place,
-    keeps: tl.constexpr, kind: tl.constexpr,
-):  # fmt: skip
-    """Bias, residual and snake of `count` channels from `first` on, and the store."""
-    n = first + tl.arange(0, count)
-    kept = residual + place[:, None] + n[None, :]
-    y += tl.load(bias + n)[None, :]
-    y += tl.load(kept)
-    if keeps:
-        tl.store(kept, operand(y, residual.dtype.element_ty))
-    y = snake(y, tl.load(scale + n)[None, :], tl.load(inverse + n)[None, :])
-    tl.store(out + place[:, None] + n[None, :], operand(y, kind))
-
-
-@triton.jit
-def _unit(
-    x, weight, weight_small, bias, scale, inverse, point, point_bias, next_scale, next_inverse, residual, out,
-    pitch, residual_stride, out_stride, columns, hop,
-    taps: tl.constexpr, turns: tl.constexpr, keeps: tl.constexpr,
-    block_m: tl.constexpr, block_k: tl.constexpr, large: tl.constexpr, small: tl.constexpr,
-):  # fmt: skip
-    """A residual unit, all channels in one program: `large`, a power of two, and `small`, another."""
-    kind = out.dtype.element_ty
-    inputs: tl.constexpr = large + small
-    start = tl.program_id(0) * block_m
-    batch, column = start // columns, start % columns
-    line = batch * pitch + column
-    n = tl.arange(0, large)
-    n_small = large + tl.arange(0, small)
-    total = tl.zeros((block_m, large), tl.float32)
-    total_small = tl.zeros((block_m, small), tl.float32)
-    for turn in tl.range(0, taps * turns):
-        part = x.load([line + (turn // turns) * hop, (turn % turns) * block_k])
-        total = tl.dot(part, tl.trans(weight.load([0, turn * block_k])), total)
-        total_small = tl.dot(part, tl.trans(weight_small.load([large, turn * block_k])), total_small)
-    place = (column + tl.arange(0, block_m)) * inputs
-    residual += batch.to(tl.int64) * residual_stride
-    out += batch.to(tl.int64) * out_stride
-    total += tl.load(bias + n)[None, :]
-    between = operand(snake(total, tl.load(scale + n)[None, :], tl.load(inverse + n)[None, :]), kind)
-    total_small += tl.load(bias + n_small)[None, :]
-    total_small = snake(total_small, tl.load(scale + n_small)[None, :], tl.load(inverse + n_small)[None, :])
-    between_small = operand(total_small, kind)
-    y = tl.dot(between, transposed(point, 0, large, inputs, 0, large))
-    y = tl.dot(between_small, transposed(point, 0, large, inputs, large, small), y)
-    _ended(y, 0, large, point_bias, next_scale, next_inverse, residual, out, place, keeps, kind)
-    y = tl.dot(between, transposed(point, large, small, inputs, 0, large))
-    y = tl.dot(between_small, transposed(point, large, small, inputs, large, small), y)
-    _ended(y, large, small, point_bias, next_scale, next_inverse, residual, out, place, keeps, kind)
-
-
 def _lined(x: Tensor, block: list[int]) -> TensorDescriptor:
     """x [B, length, inputs] as rows, all columns of all streams one after the other."""
     flat = x.flatten(0, 1)
     return TensorDescriptor(flat, list(flat.shape), list(flat.stride()), block)
 
 
-# ---- both as in `CodecOps`; kernels/choose.py says when they run. Sums have one order in any case
+# ---- as in `CodecOps`; kernels/choose.py says when it runs. Sums have one order in any case
 
 
 def product(
@@ -144,22 +90,4 @@ def product(
         length, stride(residual), stride(before), stride(out), columns, outputs, layer.dilation,
         layer.taps, inputs // block_k, ACTIVATIONS[layer.activation], residual is not None, before is not None,
         out is not None, block_m, block_n, block_k, num_warps=warps, num_stages=stages,
-    )  # fmt: skip
-
-
-def residual_unit(
-    x: Tensor, conv: Product, point: Product, residual: Tensor, keep: bool, out: Tensor, ordered: bool = False
-) -> None:
-    rows, columns, inputs = residual.shape
-    large, small = halves_of(inputs)
-    block_m, block_k, warps, stages = tiles.WIDE_UNIT_TILES[large]
-    stages = stages_in((block_m + inputs) * block_k * 2, stages)
-    run(
-        _unit, (rows * columns // block_m,),
-        _lined(x, [block_m, block_k]), TensorDescriptor.from_tensor(conv.weight, [large, block_k]),
-        TensorDescriptor.from_tensor(conv.weight, [small, block_k]), conv.bias, conv.scale, conv.inverse,
-        point.weight, point.bias, point.scale, point.inverse, residual, out,
-        x.shape[1], residual.stride(0), out.stride(0), columns, conv.dilation,
-        conv.taps, inputs // block_k, keep, block_m, block_k, large, small,
-        num_warps=warps, num_stages=stages,
     )  # fmt: skip
