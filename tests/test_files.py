@@ -22,7 +22,7 @@ OWN = {
     "devices/system.py", "fleet/disk.py",  # of the system
     "kernels/cpu/build.py", "kernels/cuda/nvrtc.py", "kernels/cuda/layout.py", "kernels/cuda/__init__.py",
     "weights/verify.py",  # files whose size was checked before
-    "fleet/store.py", "fleet/worker.py", "books/cache.py", "books/aac.py", "tuning/journal.py",  # what this run wrote
+    "fleet/store.py", "fleet/worker.py", "books/cache.py", "tuning/journal.py",  # what this run wrote
 }  # fmt: skip
 """Who may read a whole file without a limit."""
 

@@ -273,5 +273,5 @@ def open_encoder(outlet: Outlet, form: SoundFormat) -> Encoder:
     if form.name == "wav":
         return WavWriter(outlet, form.rate, form.subtype)
     if form.name == "raw":
-        return RawWriter(outlet)
+        return RawWriter(outlet, form.subtype)
     return LibraryEncoder(outlet, form)

@@ -77,14 +77,14 @@ class WavWriter:
 
 
 class RawWriter:
-    """s16le without a header."""
+    """Samples without a header."""
 
-    def __init__(self, outlet: Outlet) -> None:
-        self.outlet = outlet
+    def __init__(self, outlet: Outlet, subtype: Subtype) -> None:
+        self.outlet, self.subtype = outlet, subtype
         self.notice: str | None = None
 
     def write(self, samples: np.ndarray) -> None:
-        self.outlet.write(to_bytes(samples, "pcm16"))
+        self.outlet.write(to_bytes(samples, self.subtype))
         self.outlet.check()
 
     def close(self) -> None:

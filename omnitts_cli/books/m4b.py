@@ -1,4 +1,8 @@
-"""M4bSink: an audiobook: AAC, chapter marks, cover, tags. Nothing is held in memory. `aac.py` has what writes it."""
+"""M4bSink: an audiobook: AAC, chapter marks, cover, tags. Nothing is held in memory.
+
+Sound is encoded into a file while speech is made; chapters are known at the end, so the encoded sound is then copied
+into the final file together with them.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +13,18 @@ from pathlib import Path
 
 import numpy as np
 
+from omnitts_cli.audio import aac, pyav
 from omnitts_cli.audio.encode import SoundFormat
 from omnitts_cli.audio.pyav import MediaError
 from omnitts_cli.audio.sinks import BaseSink
 from omnitts_cli.audio.target import open_target
-from omnitts_cli.books.aac import BIT_RATE, writer_for
+from omnitts_cli.books.aac import mux
 from omnitts_cli.books.marks import Mark, Marks
-from omnitts_cli.errors import InputError, OutputError
+from omnitts_cli.errors import DeviceError, InputError, OutputError
 from omnitts_cli.text.formats.epub import LARGEST_COVER, PICTURES
 
 SUFFIX = ".m4b"
+BIT_RATE = 64_000
 
 
 def read_cover(name: str) -> bytes:
@@ -42,8 +48,14 @@ class M4bSink(BaseSink):
 
     def __init__(self, path: Path, work: Path, marks: Marks, *, no_clobber: bool = False) -> None:
         super().__init__()
-        self._writer = writer_for(path, work)
-        self._marks = marks
+        if not aac.installed():
+            raise DeviceError(
+                f"{path} needs ffmpeg or PyAV, and neither is installed",
+                hint=f"{pyav.INSTALL}   or   sudo apt install ffmpeg   or   -o {path.with_suffix('.opus')}, "
+                "which needs none",
+            )
+        self._writer: aac.AacEncoder | None = None  # while sound is encoded
+        self._marks, self._sound = marks, work / "sound.m4a"
         self._target = open_target(path, no_clobber=no_clobber)
         self._name = str(path)
         if self._target.temporary is None:
@@ -52,15 +64,15 @@ class M4bSink(BaseSink):
                 f"cannot write {path}: an {path.suffix or SUFFIX} file cannot go into a pipe", hint="-o book.m4b"
             )
         self._rate: int | None = None  # of the file, if it is not that of the sound
-        self._encoding = False
+        self._bit_rate = BIT_RATE
 
     def begin(self, rate: int) -> None:
         """Starts the encoder, for sound of this sample rate."""
         with self._reported():
-            self._writer.begin(rate, self._rate or rate)
-        self._encoding = True
+            self._writer = aac.writer(self._sound, rate, self._rate or rate, self._bit_rate)
 
     def write(self, samples: np.ndarray) -> None:
+        assert self._writer is not None
         with self._reported():
             self._writer.write(samples)
 
@@ -71,11 +83,16 @@ class M4bSink(BaseSink):
 
     def _complete(self) -> None:
         """The whole file under its temporary name."""
-        assert self._target.temporary is not None
+        assert self._target.temporary is not None and self._writer is not None
+        program, marks = aac.ffmpeg(), self._marks
         with self._reported():
-            self._writer.end()
-            self._writer.mux(self._marks, self._target.temporary)
-        self._encoding = False
+            self._writer.close()
+            self._writer = None
+            if program is not None:
+                mux(program, self._sound, marks, self._target.temporary)
+                return
+            chapters = [(one.title, one.start_s, one.end_s) for one in marks.chapters]
+            pyav.remux(self._sound, self._target.temporary, marks.tags, chapters, marks.cover)
 
     @contextmanager
     def _reported(self) -> Iterator[None]:
@@ -84,7 +101,7 @@ class M4bSink(BaseSink):
             yield
         except MediaError as error:
             raise OutputError(
-                f"{self._writer.name} could not write {self._name}", cause=str(error),
+                f"{'ffmpeg' if aac.ffmpeg() else 'PyAV'} could not write {self._name}", cause=str(error),
                 hint="df -h   shows the free space; -o book.opus needs no other program",
             ) from None  # fmt: skip
 
@@ -94,8 +111,9 @@ class M4bSink(BaseSink):
         return None
 
     def discard(self) -> None:
-        self._writer.stop()
-        self._encoding = False
+        if self._writer is not None:
+            self._writer.discard()
+            self._writer = None
         self._target.remove()
 
 
@@ -113,7 +131,7 @@ class M4aSink(M4bSink):
             self._folder.cleanup()
             raise
         self._rate = form.rate
-        self._writer.bit_rate = 1000 * form.bitrate if form.bitrate else BIT_RATE
+        self._bit_rate = 1000 * form.bitrate if form.bitrate else BIT_RATE
 
     @property
     def unwritten(self) -> Path | None:
@@ -128,11 +146,11 @@ class M4aSink(M4bSink):
         super().finish()
 
     def _begun(self) -> None:
-        if not self._encoding:
+        if self._writer is None:
             self.begin(self._source_rate)
 
     def interrupt(self) -> Path | None:
-        if not self.sentences or not self._encoding:
+        if not self.sentences or self._writer is None:
             self.discard()
             return None
         self._complete()

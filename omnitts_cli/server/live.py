@@ -392,7 +392,7 @@ class Sound:
 
     async def send(self) -> None:
         """audio.start, the sound, audio.done."""
-        encoding = await encoder(self.call, self.utterance.asked)
+        encoding = encoder(self.call, self.utterance.asked)
         try:
             names = {"utterance_index": self.utterance.index, "sentence_index": 0}
             await self.session.tell({

@@ -57,7 +57,7 @@ class SpeechEndpoint:
 
 async def streamed(call: SpeechCall, asked: Asked, scope: Scope, send: Send) -> None:
     """Sound as it is made. The headers leave with the first of it."""
-    encoding, started = await encoder(call, asked), False
+    encoding, started = encoder(call, asked), False
     try:
         async for chunk in chunks(call):
             if not chunk.samples.size:
@@ -81,7 +81,7 @@ async def streamed(call: SpeechCall, asked: Asked, scope: Scope, send: Send) -> 
 async def events(call: SpeechCall, asked: Asked, scope: Scope, send: Send) -> None:
     """The same sound as server-sent events."""
     out: Events = (Chunks if asked.chunks else Events)(call, asked, scope, send)
-    encoding = await encoder(call, out.encoded)
+    encoding = encoder(call, out.encoded)
     out.rate = encoding.rate
     try:
         async for chunk in chunks(call):
@@ -199,11 +199,9 @@ async def whole(call: SpeechCall, asked: Asked, scope: Scope, send: Send) -> Non
         await deliver(call, send, b"", more=False)
 
 
-async def encoder(call: SpeechCall, asked: Asked) -> Encoding:
-    """The encoder of an answer, started."""
-    encoding = Encoding(asked.form, stream_of(call).sample_rate, asked.sample_rate)
-    await encoding.start()
-    return encoding
+def encoder(call: SpeechCall, asked: Asked) -> Encoding:
+    """The encoder of an answer."""
+    return Encoding(asked.form, stream_of(call).sample_rate, asked.sample_rate)
 
 
 async def deliver(call: SpeechCall, send: Send, data: bytes, more: bool = True) -> None:

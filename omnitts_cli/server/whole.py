@@ -14,9 +14,9 @@ import numpy as np
 
 from omnitts_cli.audio.loudness import LoudnessSink
 from omnitts_cli.audio.outlet import Outlet, write_error
-from omnitts_cli.audio.sinks import BaseSink, Track
+from omnitts_cli.audio.sinks import BaseSink
 from omnitts_cli.server.asked import Asked
-from omnitts_cli.server.encode import MEDIA, THREADS, Encoding, Raw, form_of
+from omnitts_cli.server.encode import MEDIA, THREADS, ended, form_of, track_of
 from omnitts_cli.server.speak import chunks, note_first_sound
 from omnitts_cli.server.state import SpeechCall
 
@@ -50,8 +50,7 @@ class Whole:
 async def made(call: SpeechCall, asked: Asked) -> AsyncIterator[Whole]:
     """The complete file of a request. It is gone after the block."""
     stream: Any = call.stream
-    form = "pcm_f32" if asked.form == "aac" else asked.form
-    sink = TemporarySink(form, stream.sample_rate, None if asked.form == "aac" else asked.sample_rate)
+    sink = TemporarySink(asked.form, stream.sample_rate, asked.sample_rate)
     loudness = asked.speech.loudness
     out: Any = sink if loudness == "off" else LoudnessSink(sink, float(loudness), stream.sample_rate)  # type: ignore[arg-type]
     loop, held, samples = asyncio.get_running_loop(), list[np.ndarray](), 0
@@ -66,11 +65,7 @@ async def made(call: SpeechCall, asked: Asked) -> AsyncIterator[Whole]:
                 await loop.run_in_executor(THREADS, out.write, sound)
         await loop.run_in_executor(THREADS, finish, out, held)
         seconds = samples / stream.sample_rate
-        if asked.form != "aac":
-            yield Whole(sink.file, sink.size, MEDIA[asked.form], sink.rate, seconds)
-        else:
-            async with recoded(sink, asked, seconds) as found:
-                yield found
+        yield Whole(sink.file, sink.size, MEDIA[asked.form], sink.rate, seconds)
     finally:
         out.discard()
 
@@ -82,34 +77,20 @@ def finish(out: Any, held: list[np.ndarray]) -> None:
     out.finish()
 
 
-@asynccontextmanager
-async def recoded(sink: TemporarySink, asked: Asked, seconds: float) -> AsyncIterator[Whole]:
-    """Finished sound as AAC."""
-    encoding = Encoding(asked.form, sink.source, asked.sample_rate)
-    with tempfile.TemporaryFile() as file:
-        try:
-            await encoding.start()
-            sink.file.seek(0)
-            while data := sink.file.read(BLOCK):
-                file.write(await encoding.feed(np.frombuffer(data, "<f4")))
-            file.write(await encoding.finish())
-            file.flush()
-        finally:
-            await encoding.close()
-        yield Whole(file, os.fstat(file.fileno()).st_size, encoding.media, encoding.rate, seconds)
-
-
 class TemporarySink(BaseSink):
-    """Sound in a temporary file of one format, with right lengths in its header. Not for aac."""
+    """Sound in a temporary file of one format, with right lengths in its header."""
 
     def __init__(self, form: str, source: int, rate: int | None) -> None:
         super().__init__()
         chosen = form_of(form, source, rate)
-        self.source, self.rate = source, chosen.rate
+        self.rate = chosen.rate
         self.file: IO[bytes] = tempfile.TemporaryFile()  # closed by `discard`
         self._outlet = Outlet(self.file, NAME)  # type: ignore[arg-type]
-        self._raw = Raw(form, source, chosen.rate) if form in ("pcm", "pcm_f32") else None
-        self._track = None if self._raw else Track(self._outlet, chosen, source)
+        try:
+            self._track = track_of(form, self._outlet, source, chosen)
+        except BaseException:
+            self.file.close()
+            raise
 
     @property
     def size(self) -> int:
@@ -118,18 +99,12 @@ class TemporarySink(BaseSink):
 
     def write(self, samples: np.ndarray) -> None:
         """Takes a block of sound."""
-        if self._track is not None:
-            self._track.write(samples)
-        elif self._raw is not None:
-            self._outlet.write(self._raw.feed(samples))
+        self._track.write(samples)
         self._outlet.check()
 
     def finish(self) -> None:
         """Everything is in the file."""
-        if self._track is not None:
-            self._track.close()
-        elif self._raw is not None:
-            self._outlet.write(self._raw.finish())
+        self._track.close()
         self._outlet.check()
         try:
             self.file.flush()
@@ -138,4 +113,5 @@ class TemporarySink(BaseSink):
 
     def discard(self) -> None:
         """Removes the file."""
+        ended(self._track)
         self.file.close()

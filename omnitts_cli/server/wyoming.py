@@ -176,7 +176,7 @@ class EventSound(Sound):
 
     async def send(self) -> None:
         """audio-start, audio-chunk ..., audio-stop"""
-        encoding = await encoder(self.call, self.utterance.asked)
+        encoding = encoder(self.call, self.utterance.asked)
         self.shape = {"rate": encoding.rate, "width": WIDTH, "channels": CHANNELS}
         self.start = packed("audio-start", self.shape, b"")
         try:

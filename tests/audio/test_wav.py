@@ -90,7 +90,7 @@ def test_lengths_that_the_header_cannot_hold_are_told() -> None:
 
 def test_raw_is_the_samples_and_nothing_else() -> None:
     file, sound = io.BytesIO(), speech(0.1)
-    writer = wav.RawWriter(Outlet(file, "x"))
+    writer = wav.RawWriter(Outlet(file, "x"), "pcm16")
     writer.write(sound)
     writer.close()
     assert file.getvalue() == to_int16(sound).tobytes()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import io
 import json
@@ -17,7 +18,7 @@ from patience import LONG_S, eventually
 from serving import Running, samples_of_say, start
 from wire import Answer
 
-from omnitts_cli.server.encode import Encoded, form_of
+from omnitts_cli.server.encode import Encoding
 from omnitts_cli.speech import speaking
 
 soundfile = pytest.importorskip("soundfile")
@@ -49,10 +50,11 @@ def decoded(body: bytes) -> np.ndarray:
 
 
 def test_opus_comes_while_it_is_made() -> None:
-    encoder, sizes = Encoded(form_of("opus", 24_000, None), 24_000), []
-    for _ in range(25):
-        sizes.append(len(encoder.feed(np.full(1920, 0.1, np.float32))))  # a frame of 80 ms
-    assert sum(size > 0 for size in sizes) > 20
+    async def sizes() -> list[int]:
+        encoding = Encoding("opus", 24_000, None)
+        return [len(await encoding.feed(np.full(1920, 0.1, np.float32))) for _ in range(25)]  # frames of 80 ms
+
+    assert sum(size > 0 for size in asyncio.run(sizes())) > 20
 
 
 def test_the_headers_tell_about_the_answer(server: Running) -> None:
