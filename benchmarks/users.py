@@ -41,7 +41,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--spread", type=float, default=0.4)
     parser.add_argument("--places", type=int, default=8, help="requests of each user in a round")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--limit", type=float, default=200.0, help="seconds after which no round begins")
+    parser.add_argument("--limit", type=float, default=200.0, help="seconds of measuring after which no round begins")
     parser.add_argument("--speak", action="store_true", help=argparse.SUPPRESS)  # a process of this script's own
     return parser.parse_args()
 
@@ -142,8 +142,9 @@ def main() -> None:
     levels = [int(users) for users in options.users.split(",")]
     found: dict[tuple[int, str, int], list[dict[str, Any]]] = {}
     print(f"both are open after {time.perf_counter() - began:.0f} s", flush=True)
+    began = time.perf_counter()
     for turn in range(options.rounds):
-        if time.perf_counter() - began > options.limit:
+        if found and time.perf_counter() - began > options.limit:
             break
         for users in levels:
             for kind in LOADS:
