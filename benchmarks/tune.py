@@ -4,6 +4,8 @@
     python benchmarks/tune.py --work DIR --whisper FOLDER flite:slt    one of them
     python benchmarks/tune.py --work DIR --whisper FOLDER --kokoro DIR kokoro:am_puck    a voice of the teacher
     python benchmarks/tune.py --work DIR RECORDINGS                    your own; without --whisper no words are counted
+    python benchmarks/tune.py --work DIR --made RECORDINGS              two made cases: an adapter of strength 0; a
+                                                                       clone with the vector of somebody else
     python benchmarks/tune.py --work DIR --table                       what there is so far
     python benchmarks/tune.py --card                                   steps on a card: see tune_card.py
 
@@ -22,8 +24,10 @@ import json
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +37,20 @@ import soundfile
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import omnitts_cli as omnitts
+from omnitts_cli.audio.resample import resample
 from omnitts_cli.bench.evaluate import hard_words, harder, sentences, word_errors, words
 from omnitts_cli.errors import GuardError
 from omnitts_cli.speech import voice_files
+from omnitts_cli.speech.transcribe import HEARD_AT, Whisper
+from omnitts_cli.speech.voices import Voice
 from omnitts_cli.training.listeners import Installed
-from omnitts_cli.tuning.recordings import mended, usual_level
-from omnitts_cli.tuning.run import Tuned, TuneStage, tune
-from omnitts_cli.tuning.verdict import SURE, WordErrors, cosine
+from omnitts_cli.tuning.recordings import RATE, mended, usual_level
+from omnitts_cli.tuning.run import TINY_ERRS, Tuned, TuneStage, planned, tune
+from omnitts_cli.tuning.trainer import LearningPlan
+from omnitts_cli.tuning.verdict import SENTENCES, SURE, WordErrors, compare, cosine, pace_of, spoken, wer
+from omnitts_cli.voices import Adapter, Cloned, Pair
+from omnitts_cli.weights.checkpoint import Checkpoint
+from omnitts_cli.weights.find import TINY
 
 HOUSE = Path(__file__).parents[1]
 VOICES = ("flite:slt", "flite:rms", "flite:awb", "flite:kal16", "festival:ked_diphone")
@@ -239,6 +250,58 @@ def of_voice(
     return found
 
 
+def made_cases(recordings: str, work: Path, whisper: Path | None, heard: int) -> dict[str, Any]:
+    """The verdict of the command and of the judges where the right answer is known: no gain, and a clear one."""
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as place:
+        learning = LearningPlan()
+        plan = planned(recordings, "made", "tiny", Path(place), learning, 0.1, "cpu", print, lambda stage: None)
+    level, recogniser = usual_level(plan.recordings.clips), Whisper(str(whisper)) if whisper else None
+
+    def errors(text: str, sound: np.ndarray) -> float | None:
+        return None if recogniser is None else wer(text, recogniser.words(resample(sound, RATE, HEARD_AT), "en"), "en")
+
+    with omnitts.load("tiny", device="cpu", threads=1) as tts:
+        cloner, vector_of = tts.engine.model.cloner, tts.engine.model.vector_of
+        assert cloner is not None and vector_of is not None
+        own, person = (
+            np.mean([cloner.embedding(mended(clip, level)) for clip in clips], axis=0)
+            for clips in (plan.learned, plan.held)
+        )
+        other = min((vector_of(name) for name in tts.engine.model.speakers), key=lambda one: cosine(one, person))
+    clone, stranger = Voice(Cloned(own), "clone"), Voice(Cloned(other), "stranger")
+    cases = {
+        "strength 0": (clone, replace(clone, name="tuned", adapter=silent_adapter())),
+        "stranger": (stranger, replace(clone, name="tuned")),
+    }
+    for case, pair in cases.items():
+        folder = work / f"made-{case.replace(' ', '-')}"
+        folder.mkdir(parents=True, exist_ok=True)
+        samples = []
+        for voice in pair:
+            with omnitts.load("tiny", voice=voice, device="cpu", threads=1) as tts:
+                samples.append(spoken(tts, voice, cloner, SENTENCES, person, lambda count: None, errors,
+                                      lambda text, sound: None))  # fmt: skip
+        pace = float(np.mean([pace_of(clip.text, clip.seconds) for clip in plan.recordings.clips]))
+        compared = compare(samples[0], samples[1], pace, TINY_ERRS)
+        judges = judged(Tuned(plan, pair=pair), folder, Installed(whisper), heard if whisper else 0)
+        found[case] = {"verdict": compared.words, "won": compared.won, **judges}
+        print(json.dumps({case: found[case]}), flush=True)
+    return found
+
+
+def silent_adapter() -> Adapter:
+    """On every linear layer of `tiny`, with a scale of 0."""
+    shapes = {name: shape for name, (_, shape) in Checkpoint.open(TINY).names().items()}
+    pairs = {
+        name.removesuffix(".weight"): Pair(
+            np.ones((2, shape[1]), np.float32), np.ones((shape[0], 2), np.float32), 0.0
+        )
+        for name, shape in shapes.items() if name.startswith("talker.") and "_proj." in name and ".layers." in name
+    }  # fmt: skip
+    return Adapter(pairs)
+
+
 def table(work: Path) -> None:
     """The finished voices, and their mean gain with its interval."""
     found = [json.loads(path.read_text()) for path in sorted(work.glob("*/result.json"))]
@@ -268,6 +331,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--sentences", type=int, default=len(JUDGED), help="whose words are counted")
     parser.add_argument("--table", action="store_true")
+    parser.add_argument("--made", action="store_true", help="two made cases, of the person in RECORDINGS")
     parser.add_argument("--card", action="store_true")
     parser.add_argument("--size", default="1.7b-base", help="of the random model on a card")
     parser.add_argument("--ways", nargs="*", default=("adapter", "full"))
@@ -280,6 +344,9 @@ def main() -> None:
 
         return tune_card.run(given.size, given.ways, given.limit, given.profile, given.plain)
     voice_files.use_folder(str(given.work / "voices"))
+    if given.made:
+        made_cases(given.voices[0], given.work, given.whisper, given.sentences)
+        return
     for voice in () if given.table else given.voices:
         done = of_voice(voice, given.work, given.whisper, given.kokoro, given.epochs, given.sentences, given.recogniser)
         print(json.dumps(done), flush=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -9,6 +11,7 @@ from omnitts_cli.kernels.ops import Normed
 from omnitts_cli.models.prompts import Prompt
 from omnitts_cli.models.roles import Controls, SpeechModel
 from omnitts_cli.models.sampling import choose_first, choose_rest
+from omnitts_cli.request import Request
 
 
 def likeliest(group: int, logits: Tensor, table: Normed | None) -> tuple[Tensor, Normed | None]:
@@ -57,3 +60,15 @@ class Alone:
         self.row = self.model.embedder.frame(codes) + (text[self.made] if self.made < len(text) else self.prompt.pad)
         self.seen[0, codes[0, 0]] = True
         self.position, self.made = self.position + 1, self.made + 1
+
+
+def greedy_frames(model: Any, request: Request, count: int) -> Tensor:
+    """The first frames [count, groups] that a model says, which must not end before."""
+    [prompt] = model.prompter.prompts([model.prompter.draft(request)])
+    alone, made = Alone(model, prompt, model.sampling.repetition_penalty, count), []
+    for _ in range(count):
+        codes = alone.frame(alone.logits())
+        assert codes is not None
+        made.append(codes[0])
+        alone.go_on(codes)
+    return torch.stack(made)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 import tune_kit
-from greedy import Alone
+from greedy import greedy_frames
 from tiny_models import near
 from tune_kit import Golden
 from tune_recipe import PLANS, SIZES, TEXTS
@@ -28,14 +28,7 @@ def frames(size: str, adapter: Adapter | None, count: int) -> torch.Tensor:
     model: Any = load_model(str(tune_kit.folder(size)), CPUDevice(1), adapter=adapter)
     assert model.adapter == (adapter.sha256 if adapter else None)
     voice = Cloned(Golden.of(size).tensors["speaker"].numpy())
-    [prompt] = model.prompter.prompts([model.prompter.draft(Request(TEXTS[1], voice, text_mode="whole"))])
-    alone, made = Alone(model, prompt, model.sampling.repetition_penalty, count), []
-    for _ in range(count):
-        codes = alone.frame(alone.logits())
-        assert codes is not None
-        made.append(codes[0])
-        alone.go_on(codes)
-    return torch.stack(made)
+    return greedy_frames(model, Request(TEXTS[1], voice, text_mode="whole"), count)
 
 
 @pytest.mark.parametrize("which", [None, *PLANS])
