@@ -57,25 +57,6 @@ def test_only_the_files_of_the_dead_are_removed(tmp_path: Path) -> None:
     assert left == {f".a.wav.part-{os.getppid()}", f".b.wav.part-{dead}", ".a.wav.part-x"}
 
 
-@pytest.mark.parametrize("call", ["fsync", "replace"])
-def test_failing_at_the_very_end_leaves_the_old_file(
-    call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "a.bin"
-    path.write_bytes(b"old")
-    opened = target.open_target(path)
-    opened.file.write(b"new")
-
-    def fail(*args: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(target.os, call, fail)
-    with pytest.raises(OutputError, match="no space left"):
-        opened.put_in_place()
-    monkeypatch.undo()
-    assert [p.name for p in tmp_path.iterdir()] == ["a.bin"] and path.read_bytes() == b"old"
-
-
 def test_a_file_system_without_links_still_has_no_clobber(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_links(*args: object) -> None:
         raise OSError(1, "Operation not permitted")
@@ -87,8 +68,9 @@ def test_a_file_system_without_links_still_has_no_clobber(tmp_path: Path, monkey
     assert (tmp_path / "a.bin").read_bytes() == b"new"
 
 
+@pytest.mark.parametrize("call", ["fsync", "replace"])
 def test_a_file_that_is_written_at_once_is_whole_or_the_old_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.json"
     target.put(path, b"old")
@@ -97,7 +79,7 @@ def test_a_file_that_is_written_at_once_is_whole_or_the_old_one(
     def full(*args: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(target.os, "fsync", full)
+    monkeypatch.setattr(target.os, call, full)
     with pytest.raises(OutputError, match=r"a\.json: no space left"):
         target.put(path, b"new")
     monkeypatch.undo()

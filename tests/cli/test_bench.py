@@ -12,6 +12,7 @@ import subprocess
 import sys
 import termios
 import time
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from command import Omnitts
 from patience import LONG_S
 from speech_server import Plan, SpeechServer
 
+from omnitts_cli.bench.job import PACKAGES
 from omnitts_cli.cli import bench
 
 TOY = ("bench", "-m", "random:toy", "--offline", "-d", "cpu", "-t", "1", "--frames", "5")
@@ -45,6 +47,11 @@ def test_three_levels_on_the_toy(omnitts: Omnitts) -> None:
         assert level["audio_throughput"] == pytest.approx(level["audio_s"] / level["duration_s"], rel=1e-3)
         assert level["host_syncs_per_frame"] is None  # nobody can count them on a CPU
         assert level["peak_memory_bytes"] > 0
+    assert report["device"].startswith("cpu, ") and report["dtype"] == "float32" and report["start"]["load_s"] > 0
+    installed = {one.metadata["Name"] for one in metadata.distributions()}
+    assert set(report["versions"]) == {"python", *installed.intersection(PACKAGES)} >= {"python", "torch", "numpy"}
+    about = [report["workload"][name] for name in ("loop", "target", "mode", "slots", "languages")]
+    assert about == ["closed", "engine", "voice", 10, ["chinese", "english", "german"]]
     assert "c10: 40 requests" not in done.err  # --json is for programs
 
 
@@ -217,13 +224,10 @@ def test_secrets_on_the_command_line_are_not_reported() -> None:
         (("--url", "http://h", "--body", "[1]"), 2, "--body is not a JSON object"),
         (("--url", "http://h", "--body", "@none"), 3, "cannot read none"),
         (("--url", "http://h", "--api-key-file", "none"), 3, "cannot read key file none"),
-        (("-m", "nowhere", "--no-stream"), 2, "--no-stream has no effect without --url"),
-        (("-m", "nowhere", "--stream"), 2, "--stream has no effect without --url"),
-        (("-m", "nowhere", "--wire", "wav"), 2, "has no effect without --url"),
-        (("-m", "nowhere", "--wire", "pcm"), 2, "has no effect without --url"),
-        (("-m", "nowhere", "--wire-rate", "8000"), 2, "has no effect without --url"),
-        (("-m", "nowhere", "--body", "{}"), 2, "has no effect without --url"),
-        (("-m", "nowhere", "--api-key-file", "k"), 2, "has no effect without --url"),
+        *[
+            (("-m", "nowhere", *option.split()), 2, f"{option.split()[0]} has no effect without --url")
+            for option in ("--no-stream", "--stream", "--wire wav", "--wire-rate 8000", "--body {}", "--api-key-file k")
+        ],
         (("-m", "random:toy", "--compare", "none.json"), 3, "cannot read none.json"),
         (("-c", "0"), 2, "'0' is not comma-separated whole numbers, 1 to"),
         (("-c", "1,,2"), 2, "is not comma-separated whole numbers"),

@@ -13,7 +13,7 @@ from precise import without_tf32
 from recording_device import RecordingDevice
 
 from omnitts_cli.devices.cpu import CPUDevice
-from omnitts_cli.engine.text_loop import TextLoop, common_length, slot_bytes
+from omnitts_cli.engine.text_loop import TextLoop, slot_bytes
 from omnitts_cli.engine.text_slots import TextPlan, TextRequest
 from omnitts_cli.errors import InputError, ModelError, UsageError
 from omnitts_cli.models.audio_tower import Sound
@@ -73,11 +73,6 @@ def official(name: str, model: TextModel) -> tuple[list[int], str]:
 
 def test_both_kinds_of_ends_are_in_the_cases(model: TextModel) -> None:
     assert {official(name, model)[1] for name in NAMES} == {"end", "limit"}
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_one_answer(name: str, model: TextModel) -> None:
-    assert answers(loop_of(model), asked(name)) == [official(name, model)]
 
 
 def test_batched_equals_single(model: TextModel) -> None:
@@ -219,13 +214,6 @@ def test_what_cannot_fit_is_refused_with_its_numbers(model: TextModel) -> None:
 def test_an_answer_may_fill_its_slot(model: TextModel) -> None:
     tokens, reason = answers(loop_of(model), replace(asked("text"), most=124, ignore_end=True))[0]
     assert (len(tokens), reason) == (124, "limit")
-
-
-def test_common_length() -> None:
-    assert common_length([1, 2, 3], [1, 2, 4]) == 2
-    assert common_length([1, 2, 3], [1, 2]) == 2
-    assert common_length([], [1]) == 0
-    assert common_length([2], [1]) == 0
 
 
 def test_bytes_of_a_slot(model: TextModel) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
+from corpus import lines_of, stored
 
 from omnitts_cli.fleet.journal import DONE, SIZE, Entry, Lookup, RowJournal
 from omnitts_cli.fleet.store import Made, ParquetParts, Shards, header, member, padded, sha8
@@ -21,11 +22,6 @@ from omnitts_cli.fleet.store import Made, ParquetParts, Shards, header, member, 
 Call = Callable[..., Any]
 TOY = ["-m", "random:toy", "--max-frames", "8", "--json", "--progress", "none"]
 CSV = "id,text\na,Same.\nb,Same.\nc,Other.\n"
-
-
-def rows_of(out: str) -> dict[str, dict[str, Any]]:
-    lines = Path(out, "manifest.jsonl").read_text("utf-8").splitlines()
-    return {row["id"]: row for row in map(json.loads, lines)}
 
 
 def run(omnitts: Call, *more: str) -> dict[str, Any]:
@@ -103,7 +99,7 @@ def test_copies_and_changes_in_shards(omnitts: Call, to: str) -> None:
     Path("m.csv").write_text("id,text\nnew,Same.\nc,Another.\n")
     second = run(omnitts, "--to", to, "-F", "wav")
     assert (second["spoken_now"], second["copied_now"], second["spoken"]) == (1, 1, 2)
-    rows = rows_of("out")
+    rows = lines_of("out")
     assert list(rows) == ["new", "c"] and run(omnitts, "--to", to, "-F", "wav")["spoken_now"] == 0
     if to == "webdataset":
         data = Path("out", rows["new"]["output"]).read_bytes()[rows["new"]["offset"] :][: rows["new"]["bytes"]]
@@ -120,36 +116,15 @@ def test_a_row_with_a_new_id_keeps_its_sound_though_the_old_one_is_pruned(omnitt
     Path("m.csv").write_text("id,text\na,Hello there.\nold,Good morning.\n")
     options = ("--to", to, "-F", "wav", "--prune", "-y")
     run(omnitts, *options)
-    before = rows_of("out")["old"]["sha256"]
+    before = lines_of("out")["old"]["sha256"]
     Path("m.csv").write_text("id,text\na,Hello there.\nnew,Good morning.\n")
     done = run(omnitts, *options)
     assert (done["spoken_now"], done["copied_now"], done["spoken"]) == (0, 1, 2)
-    after = {id: row["sha256"] for id, row in rows_of("out").items()}
+    after = {id: row["sha256"] for id, row in lines_of("out").items()}
     assert after["new"] == before and set(after) == {"a", "new"}
-    assert sorted(sounds_of(to, members=3).values()) == sorted(after.values())
+    assert stored("out") == sorted(after.values())
     Path("m.csv").write_text("id,text\na,Hello there.\nnew,Good morning.\nlast,And this.\n")
-    assert run(omnitts, *options)["spoken_now"] == 1 and len(sounds_of(to, members=3)) == 3
-
-
-def sounds_of(to: str, members: int = 4) -> dict[str, str]:
-    """The SHA-256 of every sound that is stored, by a name that tells one take of a row from another.
-
-    `members`: of a row in a tar file, of which the sound is the last: JSON, text, maybe codes, sound.
-    """
-    from pyarrow.parquet import read_table
-
-    found = {}
-    for path in sorted(Path("out").glob("shard-*.tar" if to == "webdataset" else "part-*.parquet")):
-        if to == "parquet":
-            rows = [(row["id"], row["audio"]) for row in read_table(path).to_pylist()]
-        else:
-            with tarfile.open(path) as tar:
-                data = [tar.extractfile(one).read() for one in tar]  # type: ignore[union-attr]
-            assert len(data) % members == 0
-            rows = [(json.loads(data[n])["id"], data[n + members - 1]) for n in range(0, len(data), members)]
-        for id, sound in rows:
-            found[f"{path.name} {id} {len(found)}"] = hashlib.sha256(sound).hexdigest()
-    return found
+    assert run(omnitts, *options)["spoken_now"] == 1 and len(stored("out")) == 3
 
 
 @pytest.mark.parametrize("to", ["webdataset", "parquet"])
@@ -164,19 +139,19 @@ def test_prune_writes_shards_anew(omnitts: Call, to: str) -> None:
         return dict(done.objects[0]) | {"err": done.err}
 
     assert speak()["spoken_now"] == 50
-    before = rows_of("out")
-    assert len({row["output"] for row in before.values()}) > 1 and len(sounds_of(to)) == 50
+    before = lines_of("out")
+    assert len({row["output"] for row in before.values()}) > 1 and len(stored("out")) == 50
     assert "removed" not in speak("--prune", "-y")["err"]
     for id in ("r0", "r1", "r45"):
         del texts[id]
     texts["r6"] = "This one has changed."
     done = speak("--prune", "-y")
     assert "removed 4 samples whose rows are gone" in done["err"] and done["spoken_now"] == 1
-    after = rows_of("out")
+    after = lines_of("out")
     assert {id: row["sha256"] for id, row in after.items() if id != "r6"} == {
         id: before[id]["sha256"] for id in texts if id != "r6"
     }
-    assert sorted(sounds_of(to).values()) == sorted(row["sha256"] for row in after.values())
+    assert stored("out") == sorted(row["sha256"] for row in after.values())
     if to == "webdataset":
         for row in after.values():
             data = Path("out", row["output"]).read_bytes()[row["offset"] :][: row["bytes"]]
@@ -193,7 +168,7 @@ def test_a_lost_shard_is_made_again(omnitts: Call) -> None:
     Path("out/shard-00000.tar").unlink()
     again = run(omnitts, "--to", "webdataset")
     assert again["spoken_now"] + again["copied_now"] == 3
-    assert {row["output"] for row in rows_of("out").values()} == {"shard-00001.tar"}
+    assert {row["output"] for row in lines_of("out").values()} == {"shard-00001.tar"}
     assert Path("out/.omnitts/journal-main.bin").stat().st_size == 6 * SIZE
 
 

@@ -86,13 +86,13 @@ def stored(out: str) -> list[str]:
     store, root = url_to_fs(out, use_listings_cache=False)
     found: list[bytes] = []
     for name in store.find(root):
-        if name.endswith(".flac"):
+        if name.endswith((".flac", ".wav")):
             found.append(store.cat_file(name))
         elif name.endswith(".tar"):
             data = store.cat_file(name)
             assert data.endswith(b"\0" * 1024)
             with tarfile.open(fileobj=io.BytesIO(data)) as tar:
-                found += [tar.extractfile(one).read() for one in tar if one.name.endswith(".flac")]  # type: ignore[union-attr]
+                found += [tar.extractfile(one).read() for one in tar if one.name.endswith((".flac", ".wav"))]  # type: ignore[union-attr]
         elif Path(name).name.startswith("part-") and name.endswith(".parquet"):
             data = io.BytesIO(store.cat_file(name))
             found += pytest.importorskip("pyarrow.parquet").read_table(data)["audio"].to_pylist()

@@ -15,10 +15,13 @@ import warm
 from patience import LONG_S
 
 from omnitts_cli.devices.cpu import CPUDevice
+from omnitts_cli.training.codec_stage import CodecStage
 from omnitts_cli.training.dataset import Dataset, text_ids
+from omnitts_cli.training.export import export
 from omnitts_cli.training.pool import UNNAMED, ShardReader, SoundPool, TeacherUtterance
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.shapes import build_codec
+from omnitts_cli.training.speech import TinySpeech
 from omnitts_cli.training.speech_stage import SpeechStage
 from omnitts_cli.training.teacher import (
     PHONES_PER_FRAME,
@@ -32,6 +35,7 @@ from omnitts_cli.training.teacher import (
 from omnitts_cli.training.team import Team
 from omnitts_cli.training.texts import TrainingLine
 from omnitts_cli.training.tokens import TokenLists
+from omnitts_cli.tuning import checkpoints
 
 SENTENCES = [
     "The cat sat by the door.", "Seven small boats came home at night.", "Why not?",
@@ -105,6 +109,16 @@ def pool_of(shards: ShardReader, hours: float = 0.004) -> SoundPool:
     pool = SoundPool(hours, torch.device("cpu"))
     pool.add(shards.read(at_least=4))
     return pool
+
+
+def new_model(recipe: Recipe, tokens: TokenLists, work: Path, **parts: torch.nn.Module) -> Path:
+    """A model that has learned nothing, exported, with the parts that are given; its checkpoints lie in `work`."""
+    torch.manual_seed(0)
+    CodecStage(recipe, CPUDevice(1), SoundPool(0.001, torch.device("cpu")), Team()).save(work)
+    parts = parts or {"speech": TinySpeech(recipe, tokens)}
+    checkpoints.save(work, "speech", checkpoints.gather(**parts))
+    export(recipe, work, tokens, work / "tiny")
+    return work / "tiny"
 
 
 def two_members(folder: Path, script: str) -> None:

@@ -7,21 +7,16 @@ from pathlib import Path
 
 import pytest
 import torch
-from training_kit import stage_of
+from training_kit import new_model, stage_of
 
-from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.families.common.tokenizer import read_tokenizer
 from omnitts_cli.families.qwen3_tts.config import read_config
 from omnitts_cli.families.qwen3_tts.prompt import Qwen3Prompter
 from omnitts_cli.request import Request
 from omnitts_cli.training import dataset as dataset_module
 from omnitts_cli.training.batches import Batch, Examples, cloned, designed, draw_mixed, lay_out, named
-from omnitts_cli.training.codec_stage import CodecStage
-from omnitts_cli.training.export import export
-from omnitts_cli.training.pool import SoundPool
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.speech_stage import SpeechStage
-from omnitts_cli.training.team import Team
 from omnitts_cli.training.tokens import TokenLists
 from omnitts_cli.voices import Cloned, Designed, Named, Voice
 
@@ -48,11 +43,9 @@ def stage(one_length: Recipe, mode: str, language: str | None, monkeypatch: pyte
 
 
 def prompter(stage: SpeechStage, tokens: TokenLists, folder: Path) -> Qwen3Prompter:
-    stage.save(folder)
-    CodecStage(stage.recipe, CPUDevice(1), SoundPool(0.001, torch.device("cpu")), Team()).save(folder)
-    export(stage.recipe, folder, tokens, folder / "tiny")
-    config = read_config(folder / "tiny")
-    tokenizer = read_tokenizer(folder / "tiny", config.text_vocabulary, False)
+    made = new_model(stage.recipe, tokens, folder, speech=stage.speech, guesses=stage.speaker_heads)
+    config = read_config(made)
+    tokenizer = read_tokenizer(made, config.text_vocabulary, False)
     return Qwen3Prompter(config, tokenizer, stage.speech.text, stage.speech.embedder, torch.as_tensor)
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
+from training_kit import new_model
 
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.families.qwen3_tts.config import read_config
 from omnitts_cli.families.qwen3_tts.modules import parts as family_parts
 from omnitts_cli.training.__main__ import main
 from omnitts_cli.training.codec_stage import CodecStage
-from omnitts_cli.training.export import export
 from omnitts_cli.training.pool import SoundPool
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.speaker_heads import SpeakerHeads
@@ -24,18 +24,14 @@ from omnitts_cli.training.speech_stage import STORED_HEADS
 from omnitts_cli.training.stage_results import exported_codec, trained_codec
 from omnitts_cli.training.team import Team
 from omnitts_cli.training.tokens import TokenLists
-from omnitts_cli.tuning import checkpoints
 from omnitts_cli.weights.checkpoint import Checkpoint
 from omnitts_cli.weights.load import fill
 
 
 def test_what_is_exported_is_loaded(small: Recipe, tokens: TokenLists, tmp_path: Path) -> None:
     torch.manual_seed(0)
-    CodecStage(small, CPUDevice(1), SoundPool(0.001, torch.device("cpu")), Team()).save(tmp_path)
     speech = TinySpeech(small, tokens)
-    checkpoints.save(tmp_path, "speech", checkpoints.gather(speech=speech))
-    folder = tmp_path / "tiny"
-    export(small, tmp_path, tokens, folder)
+    folder = new_model(small, tokens, tmp_path, speech=speech)
     config = read_config(folder)
     assert config.kinds == {"named", "cloned", "designed"}
     pieces = family_parts(config)
@@ -54,12 +50,10 @@ def test_what_is_exported_is_loaded(small: Recipe, tokens: TokenLists, tmp_path:
 
 def test_the_speakers_vectors_are_stretched_from_their_mean(small: Recipe, tokens: TokenLists, tmp_path: Path) -> None:
     torch.manual_seed(0)
-    CodecStage(small, CPUDevice(1), SoundPool(0.001, torch.device("cpu")), Team()).save(tmp_path)
     made = replace(small, speaker=replace(small.speaker, stretch=1.75))
     speech, heads = TinySpeech(made, tokens), SpeakerHeads(made.speech.hidden)
     heads.follow(torch.randn(4, made.speech.hidden))
-    checkpoints.save(tmp_path, "speech", checkpoints.gather(**{"speech": speech, STORED_HEADS: heads}))
-    export(made, tmp_path, tokens, tmp_path / "tiny")
+    new_model(made, tokens, tmp_path, **{"speech": speech, STORED_HEADS: heads})
     pieces = family_parts(read_config(tmp_path / "tiny")).speaker
     files = Checkpoint.open(tmp_path / "tiny")
     fill(pieces.module, pieces.names, files, "cpu", torch.float32, unused=None)

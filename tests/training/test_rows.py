@@ -9,34 +9,23 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors.torch import load_file
-from training_kit import Hummer
+from training_kit import Hummer, new_model
 
-from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.request import Request
 from omnitts_cli.speech.load import open_engine
-from omnitts_cli.training.codec_stage import CodecStage
-from omnitts_cli.training.export import export
 from omnitts_cli.training.ids import codec_ids
-from omnitts_cli.training.pool import SoundPool
 from omnitts_cli.training.recipe import NamedVoice, Recipe
 from omnitts_cli.training.rows import TABLE, clips, name_voices
-from omnitts_cli.training.speech import TinySpeech
 from omnitts_cli.training.teacher import TeacherVoice
-from omnitts_cli.training.team import Team
 from omnitts_cli.training.texts import TrainingLine
 from omnitts_cli.training.tokens import TokenLists
-from omnitts_cli.tuning import checkpoints
 from omnitts_cli.voices import Cloned, Named
 
 
 def test_a_row_is_the_vector_of_a_clone(
     small: Recipe, tokens: TokenLists, lines: list[TrainingLine], tmp_path: Path
 ) -> None:
-    torch.manual_seed(0)
-    CodecStage(small, CPUDevice(1), SoundPool(0.001, torch.device("cpu")), Team()).save(tmp_path)
-    checkpoints.save(tmp_path, "speech", checkpoints.gather(speech=TinySpeech(small, tokens)))
-    folder = tmp_path / "tiny"
-    export(small, tmp_path, tokens, folder)
+    folder = new_model(small, tokens, tmp_path)
     before, old = load_file(folder / "model.safetensors"), json.loads((folder / "config.json").read_text())
 
     walter = NamedVoice("walter", "a British man", TeacherVoice((("bm_george", 1.0),), 0.9), clips=3)
@@ -92,14 +81,12 @@ def test_a_second_run_writes_the_same_rows(
             said = super().speak(read, voices)
             return [replace(s, sound=s.sound + torch.randint(-99, 99, s.sound.shape).short().numpy()) for s in said]
 
-    CodecStage(small, CPUDevice(1), SoundPool(0.001, torch.device("cpu")), Team()).save(tmp_path)
-    checkpoints.save(tmp_path, "speech", checkpoints.gather(speech=TinySpeech(small, tokens)))
-    export(small, tmp_path, tokens, tmp_path / "tiny")
+    folder = new_model(small, tokens, tmp_path)
     noisy = replace(small, voices=tuple(replace(voice, clips=2) for voice in small.voices[:2]))
-    weights = tmp_path / "tiny" / "model.safetensors"
+    weights = folder / "model.safetensors"
     before = weights.read_bytes()
     written = []
     for _ in range(2):
-        name_voices(noisy, Noisy(), lines, tokens, tmp_path / "tiny")
+        name_voices(noisy, Noisy(), lines, tokens, folder)
         written.append(weights.read_bytes())
     assert written[0] == written[1] != before

@@ -1,64 +1,44 @@
-"""The codec's rename tables name each tensor of the published files that counts, and none twice."""
+"""The rename tables name each tensor of the published files that counts, and none twice."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
-import torch
+import pytest
 
+from omnitts_cli.families.common.fields import Fields
 from omnitts_cli.families.common.names import books
-from omnitts_cli.families.qwen3_tts.encoders import encoder_names
-from omnitts_cli.families.qwen3_tts.family import decoder_names
-from omnitts_cli.models.codec_decoder import CodecDecoder
-from omnitts_cli.models.codec_encoder import CodecEncoder
-from omnitts_cli.models.shapes import DecoderShape, EncoderShape, TransformerShape
-from omnitts_cli.models.sources import Names, One
+from omnitts_cli.families.qwen3_tts import released
+from omnitts_cli.families.qwen3_tts.config import config_of
+from omnitts_cli.families.qwen3_tts.modules import Parts, parts
+from omnitts_cli.weights.arrays import sources_of
 
-RELEASED = DecoderShape(
-    groups=16,
-    codes=2048,
-    book_width=256,
-    quantised=512,
-    latent=1024,
-    width=1536,
-    transformer=TransformerShape(hidden=512, inner=1024, layers=8, heads=16, head_dim=64),
-    window=72,
-    stretches=(2, 2),
-    rises=(8, 5, 4, 3),
+
+@pytest.fixture(scope="module")
+def published() -> Parts:
+    files = (released.model_config("0.6b-base"), released.CODEC_CONFIG, {})
+    return parts(config_of(*(Fields(Path("config.json"), file) for file in files)))
+
+
+BOOKS, FLAGS = 3 * 16, 16
+"""Tensors of the encoder that nobody needs: of the books that are not kept, and what says that one is initialized."""
+
+
+@pytest.mark.parametrize(
+    ("part", "count", "ours", "theirs"),
+    [
+        ("decoder", 271, "rises.3.units.2.after.beta", "decoder.decoder.4.block.4.act2.beta"),
+        ("encoder", 225 - BOOKS - FLAGS, "closing.conv.weight", "encoder.encoder.layers.14.conv.weight"),
+        ("speaker", 76, "out.weight", "speaker_encoder.fc.weight"),
+    ],
 )
-RELEASED_ENCODER = EncoderShape(
-    groups=16,
-    codes=2048,
-    book_width=256,
-    filters=64,
-    falls=(4, 5, 6, 8),
-    transformer=TransformerShape(hidden=512, inner=2048, layers=8, heads=8, head_dim=64),
-)
-
-
-def theirs(names: Names) -> list[str]:
-    return [name for source in names.values() for name in ((source.name,) if isinstance(source, One) else source.names)]
-
-
-def test_decoder_names_all_published_tensors() -> None:
-    names = decoder_names(RELEASED)
-    assert len(theirs(names)) == len(set(theirs(names))) == 271
-    with torch.device("meta"):
-        assert names.keys() == CodecDecoder(RELEASED).state_dict().keys()
-    assert "decoder.decoder.4.block.4.act2.beta" in theirs(names)
-    assert names["rises.3.units.2.after.beta"] == One("decoder.decoder.4.block.4.act2.beta")
-
-
-def test_encoder_leaves_out_the_books_that_are_not_kept_and_the_flags() -> None:
-    names = encoder_names(RELEASED_ENCODER)
-    dropped, flags = 3 * 16, 16
-    assert len(theirs(names)) == len(set(theirs(names))) == 225 - dropped - flags
-    with torch.device("meta"):
-        assert names.keys() == CodecEncoder(RELEASED_ENCODER).state_dict().keys()
-    assert names["closing.conv.weight"] == One("encoder.encoder.layers.14.conv.weight")
-
-
-def test_both_halves_speak_at_the_published_rate() -> None:
-    assert RELEASED.samples_per_frame == RELEASED_ENCODER.samples_per_frame == 1920
+def test_all_published_tensors_are_named(published: Parts, part: str, count: int, ours: str, theirs: str) -> None:
+    piece = getattr(published, part)
+    named = [name for source in piece.names.values() for name in sources_of(source)]
+    assert len(named) == len(set(named)) == count
+    assert piece.names.keys() == piece.module.state_dict().keys()
+    assert sources_of(piece.names[ours]) == (theirs,)
 
 
 def test_an_entry_is_its_sum_over_its_usage() -> None:
