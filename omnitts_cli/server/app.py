@@ -4,42 +4,38 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match, Route, Router, WebSocketRoute
 
 from omnitts_cli.errors import OmniError
-from omnitts_cli.server import catalogue, elevenlabs, openapi, uploads
-from omnitts_cli.server.batch import BatchEndpoint
+from omnitts_cli.server import batch, catalogue, elevenlabs, live, openapi, speech, uploads
 from omnitts_cli.server.body import Gone, Receive, Scope, Send
-from omnitts_cli.server.catalogue import json_answer
-from omnitts_cli.server.live import LiveEndpoint
 from omnitts_cli.server.problems import Problem, answer
-from omnitts_cli.server.speech import SpeechEndpoint
 from omnitts_cli.server.state import ServerState
 
 
-class Json:
-    """An endpoint that answers with the JSON that a function returns."""
+@dataclass
+class Endpoint:
+    """A function as an application. What it returns is answered as JSON, unless it has answered itself."""
 
-    def __init__(self, function: Callable[[Scope, Receive], Awaitable[Any]]) -> None:
-        self._function = function
+    function: Callable[[ServerState, Scope, Receive, Send], Awaitable[Any]]
+    state: ServerState
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request."""
-        found = await self._function(scope, receive)
-        start, body = json_answer(found)
-        await send(start)
-        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+        found = await self.function(self.state, scope, receive, send)
+        if found is not None:
+            await catalogue.send_json(send, found, head=scope["method"] == "HEAD")
 
 
 class App:
     """The ASGI application of a server."""
 
-    def __init__(self, state: ServerState, more: list[BaseRoute] | None = None) -> None:
-        self.state = state
-        self._router = Router([*routes(state), *(more or [])], redirect_slashes=False)
+    def __init__(self, state: ServerState) -> None:
+        self.state, self._router = state, Router(routes(state), redirect_slashes=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request, also when something fails."""
@@ -105,26 +101,22 @@ def close(scope: Scope) -> bool:
 
 def routes(state: ServerState) -> list[BaseRoute]:
     """The endpoints."""
-    found: list[BaseRoute] = [
-        Route("/v1/audio/speech", SpeechEndpoint(state), methods=["POST"]),
-        Route("/v1/audio/speech/batch", BatchEndpoint(state), methods=["POST"]),
-        WebSocketRoute("/v1/audio/speech/stream", LiveEndpoint(state)),
-        Route("/v1/models", Json(catalogue.ModelsEndpoint(state)), methods=["GET"]),
-        Route("/v1/models/{name:path}", Json(catalogue.OneModel(state)), methods=["GET"]),
-        Route("/v1/audio/voices", Json(catalogue.Voices(state)), methods=["GET"]),
-        Route("/v1/audio/voices", uploads.Post(state), methods=["POST"]),
-        Route("/v1/audio/voices/{name}", uploads.Delete(state), methods=["DELETE"]),
-        Route("/v1/text-to-speech/{voice}", elevenlabs.TextToSpeech(state), methods=["POST"]),
-        Route("/v1/text-to-speech/{voice}/stream", elevenlabs.TextToSpeech(state, streamed=True), methods=["POST"]),
-        Route("/v1/voices", Json(elevenlabs.ListVoices(state)), methods=["GET"]),
-        Route(
-            "/openapi.json", Json(openapi.OpenAPIEndpoint(state.options.web, state.options.metrics)), methods=["GET"]
-        ),
-        Route("/health", catalogue.Health(state), methods=["GET"]),
-        Route("/ready", catalogue.ReadyEndpoint(state), methods=["GET"]),
+    found = [
+        ("POST", "/v1/audio/speech", speech.post_speech),
+        ("POST", "/v1/audio/speech/batch", batch.post_batch),
+        ("GET", "/v1/models", catalogue.list_models),
+        ("GET", "/v1/models/{name:path}", catalogue.get_model),
+        ("GET", "/v1/audio/voices", catalogue.list_voices),
+        ("POST", "/v1/audio/voices", uploads.save_voice),
+        ("DELETE", "/v1/audio/voices/{name}", uploads.delete_voice),
+        ("POST", "/v1/text-to-speech/{voice}", elevenlabs.text_to_speech),
+        ("POST", "/v1/text-to-speech/{voice}/stream", elevenlabs.text_to_speech_stream),
+        ("GET", "/v1/voices", elevenlabs.list_as_elevenlabs),
+        ("GET", "/openapi.json", openapi.document),
+        ("GET", "/health", catalogue.health),
+        ("GET", "/ready", catalogue.ready),
+        *([("GET", "/", catalogue.show_page)] if state.options.web else []),
+        *([("GET", "/metrics", catalogue.prometheus)] if state.options.metrics else []),
     ]
-    if state.options.web:
-        found.append(Route("/", catalogue.PageEndpoint(), methods=["GET"]))
-    if state.options.metrics:
-        found.append(Route("/metrics", catalogue.Prometheus(state), methods=["GET"]))
-    return found
+    socket = WebSocketRoute("/v1/audio/speech/stream", Endpoint(live.open_socket, state))
+    return [socket, *(Route(path, Endpoint(function, state), methods=[method]) for method, path, function in found)]

@@ -6,7 +6,6 @@ import asyncio
 import json
 import re
 import time
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -24,11 +23,12 @@ TASKS = {"named": "CustomVoice", "cloned": "Base", "designed": "VoiceDesign"}
 BEGAN = int(time.time())
 
 
-def json_answer(values: Any, status: int = 200) -> tuple[dict[str, Any], bytes]:
-    """The start message and the body of a JSON answer."""
+async def send_json(send: Send, values: Any, status: int = 200, *, head: bool = False) -> None:
+    """A JSON answer; `head`: without its body."""
     body = json.dumps(values, ensure_ascii=False).encode("utf-8", "backslashreplace")
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    return {"type": "http.response.start", "status": status, "headers": headers}, body
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if head else body})
 
 
 def model_entry(model: ServedModel) -> dict[str, Any]:
@@ -52,72 +52,51 @@ def model_entry(model: ServedModel) -> dict[str, Any]:
     return entry
 
 
-@dataclass
-class ModelsEndpoint:
-    """GET /v1/models"""
-
-    state: ServerState
-
-    async def __call__(self, scope: Scope, receive: Receive) -> dict[str, Any]:
-        """OpenAI's list; the aliases come last."""
-        return {"object": "list", "data": self.entries()}
-
-    def entries(self) -> list[dict[str, Any]]:
-        """The models, and OpenAI's names for them."""
-        listed = [model_entry(model) for model in self.state.models.all]
-        aliases = [{"id": name, "object": "model", "created": BEGAN, "owned_by": "omnitts",
-                    "alias_of": self.state.models.all[0].name} for name in OPENAI_MODELS]  # fmt: skip
-        return [*listed, *aliases]
+async def list_models(state: ServerState, scope: Scope, receive: Receive, send: Send) -> dict[str, Any]:
+    """GET /v1/models: OpenAI's list; the aliases come last."""
+    return {"object": "list", "data": entries(state)}
 
 
-@dataclass
-class OneModel:
-    """GET /v1/models/NAME; a name may contain slashes."""
-
-    state: ServerState
-
-    async def __call__(self, scope: Scope, receive: Receive) -> dict[str, Any]:
-        """Its entry of the list."""
-        name, entries = scope["path_params"]["name"], ModelsEndpoint(self.state).entries()
-        found = next((entry for entry in entries if entry["id"] == name), None)
-        if found is None:
-            raise unknown(404, "model", name, [entry["id"] for entry in entries])
-        return found
+def entries(state: ServerState) -> list[dict[str, Any]]:
+    """The models, and OpenAI's names for them."""
+    listed = [model_entry(model) for model in state.models.all]
+    aliases = [{"id": name, "object": "model", "created": BEGAN, "owned_by": "omnitts",
+                "alias_of": state.models.all[0].name} for name in OPENAI_MODELS]  # fmt: skip
+    return [*listed, *aliases]
 
 
-@dataclass
-class Voices:
-    """GET /v1/audio/voices"""
+async def get_model(state: ServerState, scope: Scope, receive: Receive, send: Send) -> dict[str, Any]:
+    """GET /v1/models/NAME: its entry of the list; a name may contain slashes."""
+    name, known = scope["path_params"]["name"], entries(state)
+    found = next((entry for entry in known if entry["id"] == name), None)
+    if found is None:
+        raise unknown(404, "model", name, [entry["id"] for entry in known])
+    return found
 
-    state: ServerState
 
-    async def __call__(self, scope: Scope, receive: Receive) -> dict[str, Any]:
-        """The voices of the loaded models, the saved ones, and OpenAI's names."""
-        found = await self.found()
-        return {**found, "voices": [one["name"] for one in found["data"]] if legacy(scope) else found["data"]}
+async def list_voices(state: ServerState, scope: Scope, receive: Receive, send: Send) -> dict[str, Any]:
+    """GET /v1/audio/voices: the voices of the loaded models, the saved ones, and OpenAI's names."""
+    found = await known_voices(state)
+    return {**found, "voices": [one["name"] for one in found["data"]] if legacy(scope) else found["data"]}
 
-    async def found(self) -> dict[str, Any]:
-        """The same without what the request says."""
-        names = list(self.state.saved.names())
-        own: dict[str, str] = {}
-        details: dict[str, Any] = {}
-        for model in self.state.models.loaded:
-            for name, about in model.speech.speakers.items():
-                own.setdefault(name, model.name)
-                details.setdefault(name, {"model": model.name, "about": about})
-        uploaded = await asyncio.to_thread(lambda: [uploaded_entry(self.state, name) for name in names])
-        for entry, name in zip(uploaded, names, strict=True):
-            details.setdefault(name, {"model": entry.pop("model", None), "language": entry.pop("language", None)})
-        known = {name: details[name]["about"] for name in own}
-        aliases = {name: alias(name, known) for name in sorted(OPENAI) if name not in own and known}
-        names = [*own, *(entry["name"] for entry in uploaded if entry["name"] not in own)]
-        listed = [{"id": name, "name": name, **shown(details[name])} for name in names]
-        return {
-            "data": listed,
-            "uploaded_voices": uploaded,
-            "aliases": aliases,
-            "details": details,
-        }
+
+async def known_voices(state: ServerState) -> dict[str, Any]:
+    """The same without what the request says."""
+    names = list(state.saved.names())
+    own: dict[str, str] = {}
+    details: dict[str, Any] = {}
+    for model in state.models.loaded:
+        for name, about in model.speech.speakers.items():
+            own.setdefault(name, model.name)
+            details.setdefault(name, {"model": model.name, "about": about})
+    uploaded = await asyncio.to_thread(lambda: [uploaded_entry(state, name) for name in names])
+    for entry, name in zip(uploaded, names, strict=True):
+        details.setdefault(name, {"model": entry.pop("model", None), "language": entry.pop("language", None)})
+    known = {name: details[name]["about"] for name in own}
+    aliases = {name: alias(name, known) for name in sorted(OPENAI) if name not in own and known}
+    names = [*own, *(entry["name"] for entry in uploaded if entry["name"] not in own)]
+    listed = [{"id": name, "name": name, **shown(details[name])} for name in names]
+    return {"data": listed, "uploaded_voices": uploaded, "aliases": aliases, "details": details}
 
 
 def shown(details: dict[str, Any]) -> dict[str, Any]:
@@ -163,49 +142,27 @@ async def plain(send: Send, status: int, text: bytes, media: bytes = b"text/plai
     await send({"type": "http.response.body", "body": text})
 
 
-@dataclass
-class Health:
+async def health(state: ServerState, scope: Scope, receive: Receive, send: Send) -> None:
     """GET /health: 503 when an engine's thread is dead or stuck."""
-
-    state: ServerState
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers without detail."""
-        healthy = self.state.models.healthy
-        await plain(send, 200 if healthy else 503, b"ok\n" if healthy else b"unhealthy\n")
+    healthy = state.models.healthy
+    await plain(send, 200 if healthy else 503, b"ok\n" if healthy else b"unhealthy\n")
 
 
-@dataclass
-class ReadyEndpoint:
+async def ready(state: ServerState, scope: Scope, receive: Receive, send: Send) -> None:
     """GET /ready: 503 before the models of the start are warm, while draining, and when an engine has failed."""
-
-    state: ServerState
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers without detail."""
-        ready = self.state.models.warm and not self.state.draining and self.state.models.healthy
-        await plain(send, 200 if ready else 503, b"ready\n" if ready else b"not ready\n")
+    good = state.models.warm and not state.draining and state.models.healthy
+    await plain(send, 200 if good else 503, b"ready\n" if good else b"not ready\n")
 
 
-class PageEndpoint:
-    """GET /: the page."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers with a fresh nonce."""
-        body, given = page()
-        headers = [(name.lower().encode(), value.encode()) for name, value in given.items()]
-        headers.append((b"content-length", str(len(body)).encode()))
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+async def show_page(state: ServerState, scope: Scope, receive: Receive, send: Send) -> None:
+    """GET /: the page, with a fresh nonce."""
+    body, given = page()
+    headers = [(name.lower().encode(), value.encode()) for name, value in given.items()]
+    headers.append((b"content-length", str(len(body)).encode()))
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 
 
-@dataclass
-class Prometheus:
-    """GET /metrics"""
-
-    state: ServerState
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The text format."""
-        text = self.state.metrics.text(self.state)
-        await plain(send, 200, text, b"text/plain; version=0.0.4; charset=utf-8")
+async def prometheus(state: ServerState, scope: Scope, receive: Receive, send: Send) -> None:
+    """GET /metrics: the text format."""
+    await plain(send, 200, state.metrics.text(state), b"text/plain; version=0.0.4; charset=utf-8")

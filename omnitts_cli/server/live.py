@@ -111,37 +111,31 @@ class LiveUtterance:
         self._spaced = True
 
 
-@dataclass
-class LiveEndpoint:
-    """The endpoint."""
-
-    state: ServerState
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serves one connection."""
-        await receive()  # websocket.connect
-        try:
-            client = self.state.guard.check(scope)
-            if self.state.draining:
-                raise Problem(503, "the server is shutting down", code="shutting_down")
-        except OmniError as error:
-            start, body = answer(error)
-            await send({**start, "type": "websocket.http.response.start"})
-            await send({"type": "websocket.http.response.body", "body": body})
-            return
-        offered = list(scope.get("subprotocols", ()))
-        plain = [name for name in offered if not name.startswith(SUBPROTOCOL)]
-        await send({"type": "websocket.accept", "subprotocol": (plain or offered or [None])[0]})
-        session = Session(self.state, client, scope.get("omnitts.transport"), send)
-        speaker = asyncio.create_task(session.speak_all())
-        try:
-            await session.listen(receive)
-        except Gone:
-            pass
-        finally:
-            session.close()
-            speaker.cancel()
-            await asyncio.gather(speaker, return_exceptions=True)
+async def open_socket(state: ServerState, scope: Scope, receive: Receive, send: Send) -> None:
+    """Serves one connection."""
+    await receive()  # websocket.connect
+    try:
+        client = state.guard.check(scope)
+        if state.draining:
+            raise Problem(503, "the server is shutting down", code="shutting_down")
+    except OmniError as error:
+        start, body = answer(error)
+        await send({**start, "type": "websocket.http.response.start"})
+        await send({"type": "websocket.http.response.body", "body": body})
+        return
+    offered = list(scope.get("subprotocols", ()))
+    plain = [name for name in offered if not name.startswith(SUBPROTOCOL)]
+    await send({"type": "websocket.accept", "subprotocol": (plain or offered or [None])[0]})
+    session = Session(state, client, scope.get("omnitts.transport"), send)
+    speaker = asyncio.create_task(session.speak_all())
+    try:
+        await session.listen(receive)
+    except Gone:
+        pass
+    finally:
+        session.close()
+        speaker.cancel()
+        await asyncio.gather(speaker, return_exceptions=True)
 
 
 @dataclass(eq=False)

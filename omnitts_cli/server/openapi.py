@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from omnitts_cli.server.body import Receive, Scope
+from omnitts_cli.server.body import Receive, Scope, Send
 from omnitts_cli.server.encode import MEDIA
 from omnitts_cli.server.fields import FIELDS, RequestField
+from omnitts_cli.server.state import ServerState
 from omnitts_cli.server.uploads import WRITABLE
 from omnitts_cli.settings.environment import own_version
 
@@ -105,30 +105,23 @@ def paths(*, web: bool, metrics: bool) -> dict[str, dict[str, Any]]:
     return found
 
 
-@dataclass
-class OpenAPIEndpoint:
-    """The endpoint."""
-
-    web: bool
-    metrics: bool
-
-    async def __call__(self, scope: Scope, receive: Receive) -> dict[str, Any]:
-        """The document."""
-        batch = spoken("", [])
-        batch["properties"] |= {"items": {"type": "array", "items": {"$ref": "#/components/schemas/Speech"}}}
-        return {
-            "openapi": "3.1.0",
-            "info": {"title": "omnitts", "version": own_version(), "license": {"name": "Apache-2.0"}},
-            "security": KEYS,
-            "paths": paths(web=self.web, metrics=self.metrics),
-            "components": {
-                "securitySchemes": {
-                    "bearer": {"type": "http", "scheme": "bearer"},
-                    "xi-api-key": {"type": "apiKey", "in": "header", "name": "xi-api-key"},
-                },
-                "schemas": {
-                    "Speech": spoken("", []), "Batch": {**batch, "required": ["items"]}, "Upload": UPLOAD,
-                    "TextToSpeech": spoken("E", ["text"]), "Error": ERROR,
-                },
+async def document(state: ServerState, scope: Scope, receive: Receive, send: Send) -> dict[str, Any]:
+    """GET /openapi.json"""
+    batch = spoken("", [])
+    batch["properties"] |= {"items": {"type": "array", "items": {"$ref": "#/components/schemas/Speech"}}}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "omnitts", "version": own_version(), "license": {"name": "Apache-2.0"}},
+        "security": KEYS,
+        "paths": paths(web=state.options.web, metrics=state.options.metrics),
+        "components": {
+            "securitySchemes": {
+                "bearer": {"type": "http", "scheme": "bearer"},
+                "xi-api-key": {"type": "apiKey", "in": "header", "name": "xi-api-key"},
             },
-        }  # fmt: skip
+            "schemas": {
+                "Speech": spoken("", []), "Batch": {**batch, "required": ["items"]}, "Upload": UPLOAD,
+                "TextToSpeech": spoken("E", ["text"]), "Error": ERROR,
+            },
+        },
+    }  # fmt: skip

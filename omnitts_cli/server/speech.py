@@ -23,36 +23,31 @@ EVENTS = "text/event-stream; charset=utf-8"
 KINDS = {"Named": "CustomVoice", "Cloned": "Base", "Designed": "VoiceDesign"}
 
 
-@dataclass
-class SpeechEndpoint:
-    """The endpoint, as an ASGI application."""
+async def post_speech(state: ServerState, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers one request."""
+    await answer(state, await read_json(scope, receive), scope, receive, send)
 
-    state: ServerState
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers one request."""
-        await self.answer(await read_json(scope, receive), scope, receive, send)
-
-    async def answer(self, values: dict[str, Any], scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request of these fields."""
-        asked = asked_of(values, self.state.options.max_chars)
-        if asked.sentences and not asked.sse:  # an answer of plain audio has no place for times
-            asked = replace(asked, words=False, ignored=(*asked.ignored, "timestamps"))
-        with self.state.call(scope["omnitts.client"], scope.get("omnitts.transport")) as call:
-            outcome = "error"
-            try:
-                with watched(call, receive):
-                    await begin(self.state, call, asked)
-                    await (whole if asked.whole else events if asked.sse else streamed)(call, asked, scope, send)
-                outcome = "ok"
-            except (Gone, asyncio.CancelledError):
-                outcome = "gone"
-                raise
-            except Exception as error:
-                outcome = str(status_of(error))
-                raise
-            finally:
-                report(self.state, call, asked, outcome)
+async def answer(state: ServerState, values: dict[str, Any], scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers a request of these fields."""
+    asked = asked_of(values, state.options.max_chars)
+    if asked.sentences and not asked.sse:  # an answer of plain audio has no place for times
+        asked = replace(asked, words=False, ignored=(*asked.ignored, "timestamps"))
+    with state.call(scope["omnitts.client"], scope.get("omnitts.transport")) as call:
+        outcome = "error"
+        try:
+            with watched(call, receive):
+                await begin(state, call, asked)
+                await (whole if asked.whole else events if asked.sse else streamed)(call, asked, scope, send)
+            outcome = "ok"
+        except (Gone, asyncio.CancelledError):
+            outcome = "gone"
+            raise
+        except Exception as error:
+            outcome = str(status_of(error))
+            raise
+        finally:
+            report(state, call, asked, outcome)
 
 
 async def streamed(call: SpeechCall, asked: Asked, scope: Scope, send: Send) -> None:

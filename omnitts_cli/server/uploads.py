@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from omnitts_cli.errors import InputError, OmniError
 from omnitts_cli.parse import ParseError, json_value
 from omnitts_cli.server.body import Receive, Scope, Send, header, read_body
-from omnitts_cli.server.catalogue import json_answer, uploaded_entry
+from omnitts_cli.server.catalogue import send_json, uploaded_entry
 from omnitts_cli.server.clips import opened
 from omnitts_cli.server.fields import TABLE
 from omnitts_cli.server.models import ServedModel
@@ -42,87 +42,84 @@ WRITABLE = ("audio_sample", "voice_file")
 SOURCES = (*WRITABLE, "speaker_embedding", "design")
 
 
-@dataclass
-class Post:
-    """POST /v1/audio/voices"""
-
-    state: ServerState
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Saves a voice."""
-        allowed(self.state)
-        form = await read_form(scope, receive, self.state.options.max_upload)
-        name, again = self._name(form), form.get("replace", "").lower() in ("true", "1", "yes")
-        if name in self.state.saved.names() and not again:
-            raise taken(name)
-        with self.state.call(scope["omnitts.client"], scope.get("omnitts.transport")) as call:
-            voice = await self._voice(call, form)
-            kept = about(form, voice)  # with the type of the clip, for clients of vLLM-Omni
-            saved = voice_files.SavedVoice(name, voice.identity, kept, voice.clip)  # type: ignore[arg-type]
-            try:
-                await asyncio.to_thread(voice_files.save, saved, replace=again)
-            except InputError as error:  # another client was faster
-                raise taken(name) if name in voice_files.names() else error from None
-        self.state.saved.changed()
-        entry = uploaded_entry(self.state, name)
-        for key in ("model", "language"):
-            entry.pop(key, None)
-        start, body = json_answer({"success": True, "voice": entry})
-        await send(start)
-        await send({"type": "http.response.body", "body": body})
-
-    def _name(self, form: dict[str, Any]) -> str:
+async def save_voice(state: ServerState, scope: Scope, receive: Receive, send: Send) -> dict[str, Any]:
+    """POST /v1/audio/voices: saves a voice."""
+    allowed(state)
+    form = await read_form(scope, receive, state.options.max_upload)
+    name, again = checked_name(state, form), form.get("replace", "").lower() in ("true", "1", "yes")
+    if name in state.saved.names() and not again:
+        raise taken(name)
+    with state.call(scope["omnitts.client"], scope.get("omnitts.transport")) as call:
+        voice = await voice_in(state, call, form)
+        kept = about(form, voice)  # with the type of the clip, for clients of vLLM-Omni
+        saved = voice_files.SavedVoice(name, voice.identity, kept, voice.clip)  # type: ignore[arg-type]
         try:
-            name = voice_files.check_name(str(form.get("name", "")))
-        except OmniError as error:
-            raise invalid("name", error.message, error.hint) from None
-        speakers = [one for model in self.state.models.loaded for one in model.speech.speakers]
-        if own_name(name, speakers) or name in OPENAI:
-            raise Problem(409, f"'{name}' is a voice of the model", code="voice_exists", param="name")
-        if len(self.state.saved.names()) >= MOST_SAVED:
-            raise Problem(400, f"there are {MOST_SAVED} saved voices", code="too_many_voices")
-        return name
+            await asyncio.to_thread(voice_files.save, saved, replace=again)
+        except InputError as error:  # another client was faster
+            raise taken(name) if name in voice_files.names() else error from None
+    state.saved.changed()
+    entry = uploaded_entry(state, name)
+    for key in ("model", "language"):
+        entry.pop(key, None)
+    return {"success": True, "voice": entry}
 
-    async def _voice(self, call: Any, form: dict[str, Any]) -> Voice:
-        given = [part for part in SOURCES if form.get(part)]
-        if len(given) != 1:
-            raise invalid("audio_sample", f"give one of {', '.join(SOURCES)}")
-        if given[0] in ("audio_sample", "speaker_embedding") and not form.get("consent", "").strip():
-            raise invalid("consent", "consent is missing: who agreed, and when")
-        model = await self.state.models.of_kind(form.get("model") or None, "cloned")
-        model.active += 1
-        call.model = model
-        if given == ["design"]:
-            return await self._designed(call, model, form)
-        if given == ["speaker_embedding"]:
-            await self.state.models.ready(model)
-            return of_values(values_of(form["speaker_embedding"]), model.speech)
-        data: bytes = form[given[0]]
-        if given == ["voice_file"]:
-            return await asyncio.to_thread(opened, data, model)
-        return await self.state.clips.cloned(model, await self.state.clips.decoded(data), form.get("ref_text") or None)
 
-    async def _designed(self, call: Any, model: ServedModel, form: dict[str, Any]) -> Voice:
-        """The clone of a described voice that has spoken once."""
-        seed = form.get("seed") or "0"
-        if not seed.isdecimal() or int(seed) > 2**63 - 1:
-            raise invalid("seed", "seed is not a whole number")
-        designer = await self.state.models.of_kind(form.get("model") or None, "designed")
-        designer.active += 1
-        try:
-            tts = await self.state.models.ready(designer)
-            speech = Speech(seed=int(seed), language="en")
-            call.stream = tts.open(
-                script(), tts.design(form["design"]), TextIn(), speech, safe=True, urgent=True, client=call.client,
-                notify=lambda: self.state.hub.mark(call.news),
-            )  # fmt: skip
-            parts = [chunk.samples async for chunk in chunks(call)]
-        finally:
-            designer.active -= 1
-        clip = Clip(join(parts), tts.sample_rate, int(seed))
-        voice = await self.state.clips.cloned(model, reference.of_clip(clip), None)
-        source = f"design: {form['design']}"[: voice_files_source()]
-        return replace(voice, about={**voice.about, "source": source})
+def checked_name(state: ServerState, form: dict[str, Any]) -> str:
+    """The name of a voice that may be saved."""
+    try:
+        name = voice_files.check_name(str(form.get("name", "")))
+    except OmniError as error:
+        raise invalid("name", error.message, error.hint) from None
+    speakers = [one for model in state.models.loaded for one in model.speech.speakers]
+    if own_name(name, speakers) or name in OPENAI:
+        raise Problem(409, f"'{name}' is a voice of the model", code="voice_exists", param="name")
+    if len(state.saved.names()) >= MOST_SAVED:
+        raise Problem(400, f"there are {MOST_SAVED} saved voices", code="too_many_voices")
+    return name
+
+
+async def voice_in(state: ServerState, call: Any, form: dict[str, Any]) -> Voice:
+    """The voice that a form describes."""
+    given = [part for part in SOURCES if form.get(part)]
+    if len(given) != 1:
+        raise invalid("audio_sample", f"give one of {', '.join(SOURCES)}")
+    if given[0] in ("audio_sample", "speaker_embedding") and not form.get("consent", "").strip():
+        raise invalid("consent", "consent is missing: who agreed, and when")
+    model = await state.models.of_kind(form.get("model") or None, "cloned")
+    model.active += 1
+    call.model = model
+    if given == ["design"]:
+        return await designed(state, call, model, form)
+    if given == ["speaker_embedding"]:
+        await state.models.ready(model)
+        return of_values(values_of(form["speaker_embedding"]), model.speech)
+    data: bytes = form[given[0]]
+    if given == ["voice_file"]:
+        return await asyncio.to_thread(opened, data, model)
+    return await state.clips.cloned(model, await state.clips.decoded(data), form.get("ref_text") or None)
+
+
+async def designed(state: ServerState, call: Any, model: ServedModel, form: dict[str, Any]) -> Voice:
+    """The clone of a described voice that has spoken once."""
+    seed = form.get("seed") or "0"
+    if not seed.isdecimal() or int(seed) > 2**63 - 1:
+        raise invalid("seed", "seed is not a whole number")
+    designer = await state.models.of_kind(form.get("model") or None, "designed")
+    designer.active += 1
+    try:
+        tts = await state.models.ready(designer)
+        speech = Speech(seed=int(seed), language="en")
+        call.stream = tts.open(
+            script(), tts.design(form["design"]), TextIn(), speech, safe=True, urgent=True, client=call.client,
+            notify=lambda: state.hub.mark(call.news),
+        )  # fmt: skip
+        parts = [chunk.samples async for chunk in chunks(call)]
+    finally:
+        designer.active -= 1
+    clip = Clip(join(parts), tts.sample_rate, int(seed))
+    voice = await state.clips.cloned(model, reference.of_clip(clip), None)
+    source = f"design: {form['design']}"[: voice_files_source()]
+    return replace(voice, about={**voice.about, "source": source})
 
 
 def values_of(text: str) -> np.ndarray:
@@ -201,28 +198,20 @@ async def read_form(scope: Scope, receive: Receive, largest: int) -> dict[str, A
     return found
 
 
-@dataclass
-class Delete:
-    """DELETE /v1/audio/voices/{name}"""
-
-    state: ServerState
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Deletes a saved voice."""
-        allowed(self.state)
-        name = scope["path_params"]["name"]
-        if name in self.state.saved.names():
-            path = voice_files.find(name)
-            await asyncio.to_thread(remove, path)
-            self.state.saved.changed()
-            start, body = json_answer({"success": True, "message": f"Voice '{name}' deleted successfully"})
-        else:
-            speakers = [one for model in self.state.models.loaded for one in model.speech.speakers]
-            if own_name(name, speakers) or name in OPENAI:
-                raise Problem(403, f"'{name}' is a voice of the model", code="built_in", param="name")
-            start, body = json_answer({"success": False, "error": f"Voice '{name[:80]}' not found"}, 404)
-        await send(start)
-        await send({"type": "http.response.body", "body": body})
+async def delete_voice(state: ServerState, scope: Scope, receive: Receive, send: Send) -> dict[str, Any] | None:
+    """DELETE /v1/audio/voices/NAME: deletes a saved voice."""
+    allowed(state)
+    name = scope["path_params"]["name"]
+    if name in state.saved.names():
+        path = voice_files.find(name)
+        await asyncio.to_thread(remove, path)
+        state.saved.changed()
+        return {"success": True, "message": f"Voice '{name}' deleted successfully"}
+    speakers = [one for model in state.models.loaded for one in model.speech.speakers]
+    if own_name(name, speakers) or name in OPENAI:
+        raise Problem(403, f"'{name}' is a voice of the model", code="built_in", param="name")
+    await send_json(send, {"success": False, "error": f"Voice '{name[:80]}' not found"}, 404)
+    return None
 
 
 def remove(path: Any) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from omnitts_cli.errors import OmniError
 from omnitts_cli.server.asked import asked_of
 from omnitts_cli.server.body import Gone, Send, parse_object
-from omnitts_cli.server.catalogue import Voices
+from omnitts_cli.server.catalogue import known_voices
 from omnitts_cli.server.live import END, IDLE_S, LARGEST_OTHER, LiveUtterance, Session, Sound
 from omnitts_cli.server.problems import Problem, described, invalid
 from omnitts_cli.server.speak import chunks, note_first_sound
@@ -216,7 +216,7 @@ async def info(state: ServerState) -> dict[str, Any]:
     spoken = {model.name: languages_of(model.speech) for model in state.models.loaded}
     anything = sorted({code for codes in spoken.values() for code in codes})
     voices = []
-    for voice in (await Voices(state).found())["data"]:
+    for voice in (await known_voices(state))["data"]:
         words = voice.get("about")
         voices.append({
             "name": voice["id"], "description": f"{voice['name']}, {words}" if words else voice["name"], **about,

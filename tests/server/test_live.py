@@ -170,7 +170,7 @@ def test_a_client_that_goes_before_the_first_answer_frees_its_slot(server: Runni
         "type": "websocket", "path": "/v1/audio/speech/stream", "headers": [(b"host", b"127.0.0.1")],
         "client": ("127.0.0.1", 1),
     }  # fmt: skip
-    asyncio.run_coroutine_threadsafe(live.LiveEndpoint(server.state)(scope, receive, send), server.loop).result(LONG_S)  # type: ignore[arg-type]
+    asyncio.run_coroutine_threadsafe(live.open_socket(server.state, scope, receive, send), server.loop).result(LONG_S)  # type: ignore[arg-type]
     assert submitted == [1] and not server.state.calls
     eventually(lambda: not engine.busy)
     assert " 499 " in server.lines[-1]
