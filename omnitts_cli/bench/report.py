@@ -102,7 +102,7 @@ def save(path: Path, report: Report, *, append: bool = False) -> None:
 
 
 def read(path: Path) -> Report:
-    """Reads a saved report of any schema version; from a file with a line per report, the last one."""
+    """Reads a saved report; from a file with a line per report, the last one."""
     try:
         if path.stat().st_size > LARGEST_BYTES:
             raise InputError(f"{path} is larger than {LARGEST_BYTES // 2**20} MiB: not a benchmark report")
@@ -115,14 +115,13 @@ def read(path: Path) -> Report:
         ) from None
     table = parsed(words, path)
     version = table.get("schema")
-    if not isinstance(version, int) or version not in READERS:
-        known = ", ".join(str(number) for number in sorted(READERS))
+    if version != SCHEMA:
         raise InputError(
-            f"{path} has the schema {version!r}; this version reads {known}",
+            f"{path} has the schema {version!r}; this version reads {SCHEMA}",
             hint="measure again, or use a newer omnitts",
         )
     try:
-        return READERS[version](table)
+        return report_of(table)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(
             f"{path} is not a complete report",
@@ -139,8 +138,8 @@ def parsed(words: str, path: Path) -> dict[str, Any]:
     raise InputError(f"{path} is not a JSON file", hint="omnitts bench --save FILE   writes one")
 
 
-def first_schema(table: Mapping[str, Any]) -> Report:
-    """Reads schema 1. Missing newer fields get their defaults."""
+def report_of(table: Mapping[str, Any]) -> Report:
+    """The report in the object of a file. Missing newer fields get their defaults."""
     known = {field.name for field in fields(Report)}
     values = {name: value for name, value in table.items() if name in known}
     return Report(**(values | {"levels": [level_of(row) for row in table["levels"]]}))
@@ -155,7 +154,3 @@ def level_of(row: Mapping[str, Any]) -> LoadLevel:
     for name in ("e2el_ms", "ttfp_ms", "audible_ms", "rtf"):
         getattr(found, name).get("mean")
     return found
-
-
-READERS = {1: first_schema}
-"""One reader per schema version; none is ever removed."""

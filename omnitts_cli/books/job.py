@@ -26,7 +26,7 @@ from omnitts_cli.books.marks import Mark
 from omnitts_cli.books.speaker import SAMPLE, UnitSpeaker
 from omnitts_cli.books.units import BookUnit, key_of, units_of
 from omnitts_cli.errors import InputError, Notice, OmniError
-from omnitts_cli.fleet.content import SHARED_SPEECH, SHARED_TEXT, SOUND, digest_of, is_saved, model_mask, tuned_voice
+from omnitts_cli.fleet import content
 from omnitts_cli.fleet.rows import VoiceChoice
 from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.settings.table import Speech, TextIn
@@ -45,7 +45,6 @@ from omnitts_cli.weights.released import SIZES
 
 Opener = Callable[[str, str, str | None], AbstractContextManager[TTS]]
 """From the name of a model, its variant and a tuned voice to the open model."""
-"""Opens a model by its name and its variant."""
 
 
 class Place(Protocol):
@@ -174,7 +173,7 @@ class BookJob:
         writer = BookWriter(self, chapters, cache, set(todo), place, pace)
         by_model: dict[tuple[str, str, str | None], list[tuple[str, BookUnit]]] = {}
         for key, unit in todo.items():
-            tuned = tuned_voice(self._who(unit.member))
+            tuned = content.tuned_voice(self._who(unit.member))
             by_model.setdefault((*self._model(unit.member), tuned), []).append((key, unit))
         for model, units in by_model.items():
             with open_model(*model) as tts:
@@ -237,11 +236,12 @@ class BookJob:
 
     def _shared(self) -> str:
         how, who = asdict(self.text), asdict(self.speech)
+        spoken = (*content.SHARED_SPEECH, "language", "style", "speed", "seed", "max_frames")
         return json.dumps(
             {
-                "sound": SOUND,
-                **{name: how[name] for name in SHARED_TEXT},
-                **{name: who[name] for name in (*SHARED_SPEECH, "language", "style", "speed", "seed", "max_frames")},
+                "sound": content.SOUND,
+                **{name: how[name] for name in content.SHARED_TEXT},
+                **{name: who[name] for name in spoken},
                 "loudness": "off",
                 "book": self.book_language(),
                 "subtype": self.subtype,
@@ -250,26 +250,23 @@ class BookJob:
         )
 
     def _who(self, member: Member) -> VoiceChoice:
-        if member.speaker.kind == "default" and self.speech.voice is not None:
-            return VoiceChoice("voice", self.speech.voice)
-        return member.speaker
+        return content.with_voice(member.speaker, self.speech.voice)
 
     def _digest(self, member: Member) -> str:
         """What the voice of a member is made of."""
         who = self._who(member)
-        return f"{digest_of(who)} {SAMPLE}" if who.kind == "design" else digest_of(who)
+        return f"{content.digest_of(who)} {SAMPLE}" if who.kind == "design" else content.digest_of(who)
 
     def _model(self, member: Member) -> tuple[str, str]:
         """The model of a member, and the variant that completes a bare size."""
         speaker = self._who(member)
-        saved = is_saved(speaker.name) if speaker.kind == "voice" else False
+        saved = content.is_saved(speaker.name) if speaker.kind == "voice" else False
         name = member.model or self.speech.model
         if name is None and saved and not voice_files.is_blend(speaker.name):
             found = voices.saved_voice(speaker.name)
             name = voice_files.model_of(found.about, found.name) if found else None
-        variant = "voice_design" if speaker.kind == "design" else "base" if saved or speaker.kind == "clip" else ""
         name = name or EMBEDDED
-        return name, (variant or "custom_voice") if name in SIZES else "custom_voice"
+        return name, content.variant_for(speaker, saved) if name in SIZES else "custom_voice"
 
     def first_model(self, chapters: Sequence[Chapter]) -> tuple[str, str]:
         """The model that speaks first, and its variant. Its sample rate is that of the book."""
@@ -279,12 +276,12 @@ class BookJob:
         """Refuses a voice that is not saved and that the model's configuration lacks. Loads no weights."""
         name, model = self._who(member).name, self._model(member)
         known = self._voices(model)
-        if self._who(member).kind == "voice" and not is_saved(name) and known is not None:
+        if self._who(member).kind == "voice" and not content.is_saved(name) and known is not None:
             voices.known_voice(name, known, model[0])
 
     def _is_voice(self, name: str) -> bool:
         """Whether the model has a voice of that name, or it is saved."""
-        if is_saved(name):
+        if content.is_saved(name):
             return True
         try:
             known = self._voices(self._model(Member(name, VoiceChoice("voice", name)))) or {}
@@ -304,7 +301,7 @@ class BookJob:
 
     def _mask(self, model: tuple[str, str]) -> str:
         folder, dtype = self._stored(model)
-        return model_mask(folder, model[0], dtype).tobytes().hex()
+        return content.model_mask(folder, model[0], dtype).tobytes().hex()
 
     def _stored(self, model: tuple[str, str]) -> tuple[Path | None, str]:
         """The folder of a model, if it has one, and the precision that it will run in."""

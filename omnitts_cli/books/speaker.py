@@ -11,9 +11,8 @@ from omnitts_cli.books.cache import UnitCache
 from omnitts_cli.books.cast import Member
 from omnitts_cli.books.units import BookUnit, seed_of
 from omnitts_cli.errors import GuardError, Notice
-from omnitts_cli.fleet.content import try_seed
+from omnitts_cli.fleet.content import try_seed, with_voice
 from omnitts_cli.fleet.part import PartSink, SoundRecipe
-from omnitts_cli.fleet.rows import VoiceChoice
 from omnitts_cli.fleet.runner import OpenStreams, Runner
 from omnitts_cli.fleet.speaker import voice_of
 from omnitts_cli.settings.table import Speech, TextIn
@@ -53,13 +52,8 @@ class UnitSpeaker:
             if member not in self._voices:
                 self._voices[member] = self._voice(member)
 
-    def _speaker(self, member: Member) -> VoiceChoice:
-        if member.speaker.kind == "default" and self._speech.voice is not None:
-            return VoiceChoice("voice", self._speech.voice)
-        return member.speaker
-
     def _voice(self, member: Member) -> Voice:
-        speaker = self._speaker(member)
+        speaker = with_voice(member.speaker, self._speech.voice)
         voice = voice_of(self.tts, speaker, self._tell, member.seed)
         return self._person(member, voice) if speaker.kind == "design" else voice
 

@@ -86,11 +86,7 @@ def broken_cuda() -> DeviceError | None:
     """Why a GPU cannot be used although its driver is here; None where it can, is hidden, or where there is none."""
     if not DRIVER.exists() or environment.variable("CUDA_VISIBLE_DEVICES") == "-1":
         return None
-    try:
-        _kind("cuda")()
-    except DeviceError as error:
-        return error
-    return None
+    return _failure("cuda")
 
 
 def unused_cards() -> list[str]:
@@ -107,10 +103,12 @@ def unused_cards() -> list[str]:
 
 def broken_npu() -> DeviceError | None:
     """Why an NPU cannot be used although its software is installed; None where it can, or where there is none."""
-    if not software_of_npu():
-        return None
+    return _failure("npu") if software_of_npu() else None
+
+
+def _failure(kind: str) -> DeviceError | None:
     try:
-        _kind("npu")()
+        _kind(kind)()
     except DeviceError as error:
         return error
     return None

@@ -107,14 +107,23 @@ class Keys:
         if name not in SIZES:
             return name
         saved = speaker.kind == "voice" and self._voice_of_file(speaker.name)
-        variant = "voice_design" if speaker.kind == "design" else "base" if saved or speaker.kind == "clip" else ""
-        return f"{name}|{variant or 'custom_voice'}"
+        return f"{name}|{variant_for(speaker, saved)}"
 
     def speaker(self, speaker: VoiceChoice) -> VoiceChoice:
         """Who speaks, with the command's own voice by its name."""
-        if speaker.kind == "default" and self.speech.voice is not None:
-            return VoiceChoice("voice", self.speech.voice)
-        return speaker
+        return with_voice(speaker, self.speech.voice)
+
+
+def with_voice(speaker: VoiceChoice, voice: str | None) -> VoiceChoice:
+    """Who speaks, with this voice in the place of none."""
+    return VoiceChoice("voice", voice) if speaker.kind == "default" and voice is not None else speaker
+
+
+def variant_for(speaker: VoiceChoice, saved: bool) -> str:
+    """The variant of a model that speaks in this voice. `saved`: the voice is a file."""
+    if speaker.kind == "design":
+        return "voice_design"
+    return "base" if saved or speaker.kind == "clip" else "custom_voice"
 
 
 def tuned_voice(speaker: VoiceChoice) -> str | None:

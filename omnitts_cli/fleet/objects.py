@@ -21,7 +21,7 @@ from omnitts_cli.fleet.journal import FAILED, Lookup
 from omnitts_cli.fleet.listing import FOLDERS
 from omnitts_cli.fleet.names import name_hash
 from omnitts_cli.fleet.plan import RowPlan
-from omnitts_cli.fleet.store import Files, Made, Shards, codes_of, convert, npy, parquet, sha8
+from omnitts_cli.fleet.store import Files, Made, Shards, codes_of, convert, npy, parquet, sha8, sound_in
 
 CLAIMS = ".omnitts/shards"  # an object for each number that a writer has taken
 LISTS_AT_ONCE = 32
@@ -73,11 +73,6 @@ class ObjectFiles(Files):
 
     def _file(self, name: str) -> bytes | None:
         return self._bucket.get(name)
-
-    def sound(self, record: Any, output: str) -> bytes | None:
-        data = self._bucket.get(output)
-        whole = data is not None and len(data) == int(record["length"]) and sha8(data) == int(record["sha"])
-        return data if whole else None
 
 
 class ObjectListing:
@@ -171,8 +166,7 @@ class ObjectShards(Shards):
         if int(record["shard"]) not in self._sizes():
             return None
         with self._bucket.open(name) as file:
-            found = parquet().read_table(file, columns=["audio"], filters=[("row", "==", int(record["row"]) + 1)])
-        return next((one for one in found["audio"].to_pylist() if sha8(one) == int(record["sha"])), None)
+            return sound_in(file, record)
 
     def where(self, record: Any, output: str) -> dict[str, Any]:
         found = {"output": self._name(int(record["shard"]))}

@@ -18,7 +18,7 @@ from omnitts_cli.fleet import disk
 from omnitts_cli.fleet.journal import FAILED, Lookup, RowJournal
 from omnitts_cli.fleet.names import name_hash
 from omnitts_cli.fleet.plan import BAD, RowPlan
-from omnitts_cli.fleet.store import TAR_END, Files, Shards, padded, parquet, sha8
+from omnitts_cli.fleet.store import TAR_END, Files, Shards, new_part, padded, parquet, sha8
 
 ROWS_AT_ONCE = 256
 Confirm = Callable[[str], bool]
@@ -125,13 +125,10 @@ def rewritten_part(old: Path, new: Path, records: np.ndarray) -> list[int]:
     import pyarrow
 
     wanted = {(int(record["row"]) + 1, int(record["sha"])) for record in records}
-    part = new.with_name(f".{new.name}.part")
-    with parquet().ParquetFile(old) as source, parquet().ParquetWriter(part, source.schema_arrow) as writer:
+    with parquet().ParquetFile(old) as source, new_part(new, source.schema_arrow) as writer:
         for batch in source.iter_batches(batch_size=ROWS_AT_ONCE):
             rows: list[dict[str, Any]] = batch.to_pylist()
             kept = [row for row in rows if (row["row"], sha8(row["audio"])) in wanted]
             if kept:
                 writer.write_table(pyarrow.Table.from_pylist(kept, source.schema_arrow))
-    disk.sync(part)
-    disk.rename(part, new)
     return [0] * len(records)

@@ -11,7 +11,7 @@ import json
 import os
 import tarfile
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any, Protocol
@@ -133,11 +133,9 @@ class Files:
             (self._out / codes_of(output)).unlink(missing_ok=True)
 
     def sound(self, record: Any, output: str) -> bytes | None:
-        try:
-            data = (self._out / output).read_bytes()
-        except OSError:
-            return None
-        return data if len(data) == int(record["length"]) and sha8(data) == int(record["sha"]) else None
+        data = self._file(output)
+        whole = data is not None and len(data) == int(record["length"]) and sha8(data) == int(record["sha"])
+        return data if whole else None
 
     def codes(self, output: str) -> np.ndarray | None:
         return loaded(self._file(codes_of(output)))
@@ -438,9 +436,7 @@ class ParquetParts(Shards):
         part = self.made(int(record["shard"]))
         if not part.exists():
             return super().sound(record, output)
-        found = parquet().read_table(part, columns=["audio"], filters=[("row", "==", int(record["row"]) + 1)])
-        sounds = [one for one in found["audio"].to_pylist() if sha8(one) == int(record["sha"])]
-        return sounds[0] if sounds else None
+        return sound_in(part, record)
 
     def where(self, record: Any, output: str) -> dict[str, Any]:
         return {"output": self.made(int(record["shard"])).name}
@@ -454,6 +450,22 @@ def parquet() -> Any:
     return pyarrow.parquet
 
 
+def sound_in(part: Any, record: Any) -> bytes | None:
+    """The sound of a record in a Parquet file, which is given by its path or open."""
+    found = parquet().read_table(part, columns=["audio"], filters=[("row", "==", int(record["row"]) + 1)])
+    return next((one for one in found["audio"].to_pylist() if sha8(one) == int(record["sha"])), None)
+
+
+@contextmanager
+def new_part(path: Path, schema: Any, **options: Any) -> Iterator[Any]:
+    """The writer of a Parquet file that is at its place when the block has ended, complete and on the disk."""
+    temporary = path.with_name(f".{path.name}.part")
+    with parquet().ParquetWriter(temporary, schema, **options) as writer:
+        yield writer
+    disk.sync(temporary)
+    disk.rename(temporary, path)
+
+
 def convert(shard: Path, part: Path, suffix: str) -> None:
     """A tar shard as a Parquet file: row, id, key, text, audio, and the details as JSON."""
     import pyarrow
@@ -465,12 +477,9 @@ def convert(shard: Path, part: Path, suffix: str) -> None:
             ("seed", pyarrow.int64()), ("details", pyarrow.string()), ("codes", pyarrow.binary()),
         ]
     )  # fmt: skip
-    temporary = part.with_name(f".{part.name}.part")
-    with parquet().ParquetWriter(temporary, schema, compression="none") as writer:
+    with new_part(part, schema, compression="none") as writer:
         for group in grouped(samples(shard, suffix)):
             writer.write_table(pyarrow.Table.from_pylist(group, schema))
-    disk.sync(temporary)
-    disk.rename(temporary, part)
 
 
 def samples(shard: Path, suffix: str) -> Iterator[dict[str, Any]]:
