@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
 from collections.abc import Collection
 from typing import Any
 
+from omnitts_cli.cli import commands
 from omnitts_cli.cli.commands import NAMES, TOPICS
-from omnitts_cli.cli.declare import Refusal, call, in_our_words
+from omnitts_cli.cli.run import load, run_row
 from omnitts_cli.errors import OmniError, OutputError
 from omnitts_cli.settings import environment
 from omnitts_cli.terminal import signals
@@ -47,10 +49,15 @@ def run(arguments: list[str]) -> int:
 @signals.handled()
 def outcome(arguments: list[str], completing: bool) -> int:
     """Runs the command and returns its exit code. Errors and signals are reported to the user."""
+    row = next((one for one in commands.COMMANDS if one.body and arguments[: len(one.words)] == one.words), None)
     try:
-        return call(arguments, completing)
+        if row is None or completing:
+            return int(load("cli.declare:call")(arguments, completing))
+        return run_row(row, arguments[len(row.words) :])
     except signals.Stopped as stopped:
         return interrupted(stopped)
+    except KeyboardInterrupt:  # where our handler is not installed
+        return interrupted(signals.Stopped(signal.SIGINT))
     except signals.PipeClosed:
         return pipe_closed()
     except SystemExit as left:  # Typer exits so after completion, or if the reader of help has gone
@@ -66,8 +73,6 @@ def ended(error: Exception) -> int:
         return interrupted(signals.Stopped(signals.HOLD.came))
     if isinstance(error, OmniError):
         return failed(error)
-    if isinstance(error, Refusal):
-        return failed(in_our_words(error))
     return failed(no_space(error)) if is_full(error) else internal(error)
 
 

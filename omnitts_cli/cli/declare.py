@@ -1,14 +1,11 @@
-"""All that is Typer's: how rows of the table become its commands, with two kinds of help, and the call of one of them;
-parser errors become UsageError.
-
-Typer passes what was typed as text, and cli/run.py makes values of it.
+"""All that is Typer's: help, completion, and what is typed in the place of a command. Rows of the table become its
+commands, but cli/run.py reads what follows the name of one, and runs it.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-import re
 import shlex
 from collections.abc import Callable, Collection, Iterable
 from typing import Annotated, Any, Optional
@@ -17,7 +14,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from omnitts_cli.cli.commands import NAMES, rows_of
-from omnitts_cli.cli.run import Argument, Option, load, run
+from omnitts_cli.cli.meant import unknown_option
+from omnitts_cli.cli.run import Argument, Option, load
 from omnitts_cli.cli.run import Command as Row
 from omnitts_cli.errors import UsageError
 from omnitts_cli.settings.setting import SWITCH, Field, nearest
@@ -28,37 +26,7 @@ from omnitts_cli.terminal.usage import RARE, help_text
 Refusal: type[BaseException] = typer.BadParameter.__bases__[0]
 
 
-EXTRA = re.compile(r"Got unexpected extra argument\S* \((.*)\)", re.DOTALL)
-RECORDING = re.compile(r"\S+\.(?:wav|flac|mp3|ogg|opus|m4a|mp4|aac|webm)", re.IGNORECASE)
 LONGEST_HINT = 100
-OPTIONS_MEANT = {
-    "--rate": "--speed 1.2   (times the usual rate)",
-    "--ssml": "--input-format ssml",
-    "--html": "--input-format html",
-    "--article": "--input-format article",
-    "--markdown": "--input-format md",
-    "--ref-audio": 'omnitts clone -r CLIP "text"',
-    "--reference": 'omnitts clone -r CLIP "text"',
-    "--clone": 'omnitts clone -r CLIP "text"',
-    "--description": 'omnitts design -i "a deep, slow man" "text"',
-    "--desc": 'omnitts design -i "a deep, slow man" "text"',
-    "--out": "-o FILE",
-    "-w": "-o FILE",
-    "--wav": "-o FILE",
-    "--output-file": "-o FILE",
-    "--text": 'omnitts say "text"',
-    "--live": 'omnitts play --live "text"',
-    "--karaoke": 'omnitts play --karaoke "text"',
-    "--speaker": "-v NAME",
-    "--list-voices": "omnitts voices list",
-    "--verbosity": "--verbose",
-    "--cuda": "-d cuda",
-    "--gpu": "-d cuda",
-    "--cpu": "-d cpu",
-    "--pitch": 'omnitts design -i "a deep voice" "text"   (there is no --pitch)',
-}
-"""Options of other tools, and their names here."""
-
 WORDS_MEANT = {
     "version": "omnitts --version",
     "list": "omnitts voices list",
@@ -103,26 +71,13 @@ class AsTyped:
 
 
 class StrictCommand(TyperCommand):
-    """A command that refuses repeated options and has two kinds of help."""
+    """A command for its two kinds of help, and for what a shell completes. cli/run.py reads what is typed to run it."""
 
     def get_help(self, ctx: Any) -> str:
         return help_text(self, ctx, everything=False)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         AsTyped.replace(self.get_params(ctx))
-        try:
-            _, _, seen = self.make_parser(ctx).parse_args(args=list(args))
-        except Refusal as refusal:
-            refusal.ctx, refusal.given = ctx, args  # type: ignore[attr-defined]  # for the next step
-            raise
-        once = [param for param in seen if param.param_type_name == "option" and not param.multiple]
-        twice = next((param for param in once if once.count(param) > 1), None)
-        if twice is not None and not ctx.resilient_parsing:
-            name = next((one for one in twice.opts if one.startswith("--")), twice.opts[0])
-            blend = "-v A:50,B:50   blends two voices"
-            raise UsageError(
-                f"{name} is given more than once", hint=blend if name == "--voice" else f"give {name} once"
-            )
         rest: list[str] = super().parse_args(ctx, args)
         return rest
 
@@ -179,35 +134,15 @@ class Commands(TyperGroup):
 
 
 def in_our_words(refusal: Any) -> UsageError:
-    """A parser error as a UsageError."""
+    """An error of Typer's parser as a UsageError. It reads what stands before the name of a command."""
     ctx = getattr(refusal, "ctx", None)
-    path = ctx.command_path if ctx else "omnitts"
+    path = ctx.command_path if ctx else NAME
     option = getattr(refusal, "option_name", None)
     if option and hasattr(refusal, "possibilities"):
-        known = [name for param in ctx.command.params for name in param.opts + param.secondary_opts] if ctx else []
-        meant = as_other_tools(option, getattr(refusal, "given", [])) or OPTIONS_MEANT.get(option)
-        if meant:
-            return UsageError(f"unknown option '{option}'", hint=meant)
-        names = [name[2:] for name in known if name.startswith("--")]
-        word = option.lstrip("-")
-        part_of = [name for name in names if word in name.split("-")]  # --gap: --sentence-gap
-        close = nearest(word, part_of or names) or next(iter(part_of), None)
-        takes = [param.metavar for param in ctx.command.params if param.param_type_name == "argument"] if ctx else []
-        dash = f"   (for text that begins with a dash: {path} -- '{option}')" if "TEXT" in takes else ""
-        return UsageError(f"unknown option '{option}'", hint=f"{f'--{close}' if close else f'{path} --help'}{dash}")
-    message = EXTRA.sub(r"unexpected: \1", refusal.format_message().rstrip("."))
-    words = message.partition("unexpected: ")[2]
-    if ctx and RECORDING.fullmatch(words) and any("--ref-audio" in param.opts for param in ctx.command.params):
-        return UsageError(f"-r is missing before the clip {words}", hint=f"{path} NAME -r {words}")
+        known = [name for param in ctx.command.params for name in param.opts] if ctx else []
+        return unknown_option(path, option, [], known, text=False)
+    message = refusal.format_message().rstrip(".")
     return UsageError(message[:1].lower() + message[1:], hint=f"{path} --help")
-
-
-def as_other_tools(option: str, given: list[str]) -> str | None:
-    """What -r means: words a minute in `say` of macOS, or a recording."""
-    value = given[given.index(option) + 1] if option in given[:-1] else ""
-    if option != "-r":
-        return None
-    return f"--wpm {value}" if value.isdecimal() else f'omnitts clone -r {shlex.quote(value or "CLIP")} "text"'
 
 
 def group(row: Row) -> typer.Typer:
@@ -286,16 +221,15 @@ HELP_ALL = inspect.Parameter(
 
 
 def command_of(row: Row) -> Callable[..., None]:
-    """The function that Typer calls for a row. Typer reads options from a signature, which is drawn from the row."""
+    """A function for Typer, which reads options from a signature; this one is drawn from the row."""
     own = [own_parameter(one) for one in row.own]
-    groups = row.fields
-    settings = [field for group in groups.values() for field in group]
+    settings = [field for group in row.fields.values() for field in group]
     rules = row.rules
     of_groups = [parameter(one, one.name in rules.hidden, rules.words.get(one.name)) for one in settings]
     parameters = [*own, *of_groups, *([HELP_ALL] if settings else [])]
 
-    def called(help_all: bool = False, **typed: Any) -> None:
-        run(row, groups, typed)
+    def called(**typed: Any) -> None:
+        raise AssertionError("cli/run.py runs commands")
 
     called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     called.__annotations__ = {one.name: one.annotation for one in parameters}
@@ -362,9 +296,7 @@ def app_of(names: Collection[str], *, listed: bool = False) -> typer.Typer:
             groups[name] = group(row)
             app.add_typer(groups[name], name=name)
         else:
-            settings = {"ignore_unknown_options": row.rules.negative_values}
-            add = groups.get(above, app).command(name, cls=StrictCommand, help=row.help, context_settings=settings)
-            add(command_of(row))
+            groups.get(above, app).command(name, cls=StrictCommand, help=row.help)(command_of(row))
     return app
 
 
@@ -373,8 +305,12 @@ def asked_for(arguments: list[str], completing: bool = False) -> Collection[str]
     return arguments[:1] if arguments and arguments[0] in NAMES and not completing else NAMES
 
 
-def call(arguments: list[str], completing: bool) -> int:
-    """Runs the command that the arguments name; returns its exit code."""
+def call(arguments: list[str], completing: bool = False) -> int:
+    """Shows help, the version or what a shell completes, or raises UsageError: no command is named. Returns the exit
+    code."""
     app = app_of(asked_for(arguments, completing), listed=arguments in BARE)
-    code = app(arguments, prog_name=NAME, standalone_mode=False)
+    try:
+        code = app(arguments, prog_name=NAME, standalone_mode=False)
+    except Refusal as refusal:
+        raise in_our_words(refusal) from None
     return code if isinstance(code, int) else 0

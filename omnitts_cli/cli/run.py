@@ -1,14 +1,18 @@
-"""A row of the table of commands, and how it runs: every option gets its value, then the body is imported."""
+"""A row of the table of commands, and how it runs: what was typed is read, every option gets its value, then the body
+is imported.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from omnitts_cli.cli.meant import unexpected, unknown_option
 from omnitts_cli.errors import ModelError, OmniError, UsageError, VoiceError
-from omnitts_cli.settings.setting import Field, fields_of
+from omnitts_cli.settings.setting import SWITCH, Field, fields_of
 from omnitts_cli.terminal.console import console
 from omnitts_cli.terminal.signals import PipeClosed
 
@@ -80,6 +84,11 @@ class Command:
     rules: Rules = Rules()
 
     @property
+    def words(self) -> list[str]:
+        """Its name, as it is typed."""
+        return self.name.split()
+
+    @property
     def section(self) -> str:
         """Its table in settings files."""
         return self.name.split()[0]
@@ -109,16 +118,123 @@ def load(place: str) -> Any:
     return getattr(import_module(f"{__package__.partition('.')[0]}.{module}"), name)
 
 
-def run(row: Command, fields: Mapping[str, list[Field]], typed: Mapping[str, Any]) -> None:
-    """Runs a row of the table, whose settings are `fields`, with what was typed, which the setting's Kind parses.
+class Spelled(NamedTuple):
+    """What a spelling of an option means."""
+
+    name: str
+    switch: bool | None  # what it is set to; None: a text follows
+    many: bool = False
+
+
+HELP = {"-h": Spelled("help", True), "--help": Spelled("help", True)}
+HELPS = {"help", "help-all"}
+HELP_ALL = {"--help-all": Spelled("help-all", True)}  # where there are settings
+
+
+def spellings(row: Command, settings: Iterable[Field]) -> dict[str, Spelled]:
+    """Of all options of a row."""
+    found = {**HELP, **(HELP_ALL if settings else {})}
+    for own in row.own:
+        if isinstance(own, Option):
+            found |= dict.fromkeys(own.flags.split(), Spelled(own.name, None if own.metavar else True))
+    for one in settings:
+        for spelling in one.setting.spellings:
+            yes, _, no = spelling.partition("/")
+            found[yes] = Spelled(one.name, True if one.setting.kind is SWITCH else None, one.setting.many)
+            if no:
+                found[no] = Spelled(one.name, False)
+    return found
+
+
+def options_in(word: str, known: Mapping[str, Spelled]) -> Iterator[tuple[str, str | None]]:
+    """The options in a word, and the text that stands in it after one: --speed=1.2, -vAnna, -qj."""
+    if word.startswith("--"):
+        name, equals, text = word.partition("=")
+        yield name, text if equals else None
+    elif word.startswith("-"):
+        for at, letter in enumerate(word[1:], 2):
+            option = known.get(f"-{letter}")
+            takes = option is not None and option.switch is None
+            yield f"-{letter}", word[at:] or None if takes else None
+            if takes or option is None:
+                return
+
+
+def read(row: Command, known: Mapping[str, Spelled], arguments: list[str]) -> dict[str, Any]:
+    """What was typed, by name: texts, lists of them, and what switches are set to."""
+    typed, words, left = dict[str, Any](), list[str](), deque(arguments)
+    while left and (word := left.popleft()) != "--":
+        options = [*options_in(word, known)]
+        if not options or (row.rules.negative_values and any(name not in known for name, _ in options)):
+            words.append(word)
+            continue
+        for name, text in options:
+            if (error := refusal(row, known, arguments, typed, name, text, bool(left))) is not None:
+                raise error
+            option = known[name]
+            value = option.switch if option.switch is not None else left.popleft() if text is None else text
+            typed[option.name] = [*typed.get(option.name, ()), value] if option.many else value
+    if not typed.keys() & HELPS:
+        typed |= arguments_of(row, [*words, *left], known)
+    return typed
+
+
+def refusal(
+    row: Command, known: Mapping[str, Spelled], given: list[str], typed: Mapping[str, Any], name: str, text: str | None,
+    more: bool,
+) -> UsageError | None:  # fmt: skip
+    """Why an option is not accepted. `typed`: those before it; `text` stands in the same word; `more`: words follow."""
+    option, path = known.get(name), f"omnitts {row.name}"
+    if option is None:
+        takes = any(isinstance(one, Argument) and "TEXT" in one.metavar for one in row.own)
+        return unknown_option(path, name, given, known, takes)
+    if option.switch is None and text is None and not more:
+        return UsageError(f"option '{name}' requires an argument", hint=f"{path} --help")
+    if option.switch is not None and text is not None:
+        return UsageError(f"option '{name}' does not take a value", hint=f"{path} --help")
+    return twice(option, known) if option.name in typed and not option.many else None
+
+
+def arguments_of(row: Command, words: list[str], known: Iterable[str]) -> dict[str, Any]:
+    """The words that are not options, by the name of their argument."""
+    found, path = dict[str, Any](), f"omnitts {row.name}"
+    for one in (own for own in row.own if isinstance(own, Argument)):
+        taken, words = (words, []) if one.many else (words[:1], words[1:])
+        if one.required and not taken:
+            raise UsageError(f"missing argument '{one.metavar}'", hint=f"{path} --help")
+        found[one.name] = taken if one.many else taken[0] if taken else one.default
+    if words:
+        raise unexpected(path, words, known)
+    return found
+
+
+def unset(own: Argument | Option) -> Any:
+    """What the body gets of an option that was not typed; False for a switch."""
+    return False if isinstance(own, Option) and not own.metavar else own.default
+
+
+def twice(option: Spelled, known: Mapping[str, Spelled]) -> UsageError:
+    """The error for an option that is typed again."""
+    flags = [flag for flag, one in known.items() if one.name == option.name]
+    name = next((one for one in flags if one.startswith("--")), flags[0])
+    blend = "-v A:50,B:50   blends two voices"
+    return UsageError(f"{name} is given more than once", hint=blend if name == "--voice" else f"give {name} once")
+
+
+def run_row(row: Command, arguments: list[str]) -> int:
+    """Runs a row of the table with what was typed after its name; the setting's Kind parses it. Returns the exit code.
 
     A setting that was not typed is that of a preset, the environment or a settings file: see Layers.
     """
     from omnitts_cli.settings.layers import Layers  # help needs none of it
 
-    values = {one.name: typed[one.name] for one in row.own}
+    fields = row.fields
     settings = [field for group in fields.values() for field in group]
-    layers = None
+    typed = dict.fromkeys(field.name for field in settings) | read(row, spellings(row, settings), arguments)
+    for wanted in typed.keys() & HELPS:
+        return int(load("cli.declare:call")([*row.words, f"--{wanted}"]))
+    values: dict[str, Any] = {one.name: typed.get(one.name, unset(one)) for one in row.own}
+    layers: Layers | None = None
     if settings:
         given = {field.name: field.typed(typed[field.name]) for field in settings}
         layers = Layers(row.section, given, settings, row.rules.tolerant, row.rules.own_only)
@@ -136,12 +252,24 @@ def run(row: Command, fields: Mapping[str, list[Field]], typed: Mapping[str, Any
         warn(layers)
         refuse_idle(settings, given, layers)
     console.stdout.claim()
+    body = body_of(row)
     try:
-        load(row.body)(**row.for_body(values))
+        code = body(**row.for_body(values))
     except (VoiceError, ModelError, UsageError) as error:
         raise (with_origin(error, layers, settings) if layers is not None else error) from None
     except BrokenPipeError:
-        raise PipeClosed from None  # Typer would turn it into exit code 1
+        raise PipeClosed from None  # no error, and not exit code 1
+    return code if isinstance(code, int) else 0
+
+
+def body_of(row: Command) -> Callable[..., Any]:
+    """The function that a row names, which is imported now."""
+    try:
+        body: Callable[..., Any] = load(row.body)
+    except (ModuleNotFoundError, AttributeError):
+        load("cli.commands:check")([row])
+        raise
+    return body
 
 
 def warn(layers: Layers) -> None:

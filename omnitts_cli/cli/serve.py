@@ -9,8 +9,6 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-import typer
-
 from omnitts_cli.cli import deploy
 from omnitts_cli.cli.job import settings_for
 from omnitts_cli.errors import UsageError
@@ -43,10 +41,11 @@ def serve(
     print_unit: str | None = None,
     print_compose: bool = False,
     typed: Mapping[str, Any] = MappingProxyType({}),
-) -> None:
+) -> int | None:
     """Serve speech over HTTP: OpenAI's API and a web page."""
     if print_unit is not None or print_compose:
-        return deploy.show(print_unit, print_compose, typed)
+        deploy.show(print_unit, print_compose, typed)
+        return None
     require()
     from omnitts_cli.server import run
     from omnitts_cli.server.engines import Engines
@@ -66,7 +65,7 @@ def serve(
             hint=f"omnitts serve --ray local --replicas {serving.replicas}",
         )
     if serving.ray:
-        raise typer.Exit(with_ray(serving, machine, network, keys))
+        return with_ray(serving, machine, network, keys)
     sockets, engines = run.opened(serving), Engines()
     wyoming = None
     try:
@@ -92,8 +91,7 @@ def serve(
     finally:
         engines.close()
         run.closed([*sockets, *([wyoming] if isinstance(wyoming, socket.socket) else [])])
-    if code:
-        raise typer.Exit(code)
+    return code
 
 
 def tell_addresses(sockets: list[socket.socket], host: str, wyoming: socket.socket | BinaryIO | None) -> None:

@@ -21,7 +21,7 @@ import warm
 from command import Omnitts, Started
 from patience import LONG_S, eventually
 
-from omnitts_cli.cli import app, declare
+from omnitts_cli.cli import app
 from omnitts_cli.errors import ModelError
 from omnitts_cli.terminal import signals
 
@@ -98,8 +98,10 @@ def test_ctrl_c_is_130_and_waits_for_nothing(in_phase: Started, phase: str) -> N
 
 
 def test_ctrl_c_while_the_command_is_still_being_imported(home: Path) -> None:
-    """The first heavy import is a stand-in that takes for ever."""
-    (home / "typer.py").write_text("import sys, time\nprint('REACHED', file=sys.stderr, flush=True)\ntime.sleep(600)\n")
+    """A module that all commands import is a stand-in that takes for ever."""
+    (home / "difflib.py").write_text(
+        "import sys, time\nprint('REACHED', file=sys.stderr, flush=True)\ntime.sleep(600)\n"
+    )
     process = subprocess.Popen(
         [sys.executable, "-m", "omnitts_cli", "say", "Hello."],
         stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, preexec_fn=heed_signals,
@@ -238,7 +240,7 @@ def test_a_signal_is_not_lost_in_a_library_that_makes_an_error_of_it(
             raise error from None
 
     with monkeypatch.context() as patched:
-        patched.setattr(declare, "app_of", lambda *_, **__: command)
+        patched.setattr(app, "run_row", command)
         done = omnitts("say", "Hello.")
     assert (done.code, done.err) == (130, "interrupted\n")
     assert "'nowhere' not found" in omnitts("say", "Hello.", "-m", "nowhere").err, (
