@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from dataclasses import dataclass, field
 from typing import Literal
 
 from omnitts_cli.errors import OmniError
@@ -32,21 +31,6 @@ class Sampling:
     predictor_temperature: float | None = None
     predictor_top_k: int | None = None
     predictor_top_p: float | None = None
-
-    @lru_cache(maxsize=64)  # noqa: B019 (it keeps 64 settings at most; most requests have the same)
-    def over(self, defaults: Sampling) -> Sampling:
-        """These settings with every `None` replaced from `defaults`, and values that every device can sample with."""
-        names = self.__dataclass_fields__
-        settled = Sampling(**{n: getattr(defaults if getattr(self, n) is None else self, n) for n in names})
-        return replace(
-            settled,
-            temperature=drawable(settled.temperature),
-            predictor_temperature=drawable(settled.predictor_temperature),
-        )
-
-
-def drawable(temperature: float | None) -> float | None:
-    return 0.0 if temperature is not None and temperature < COLDEST else temperature
 
 
 @dataclass(frozen=True)

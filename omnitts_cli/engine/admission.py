@@ -12,6 +12,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from omnitts_cli.errors import InputError, OmniError
 from omnitts_cli.kernels.arrays import fill_rows, join, put_rows, set_number, zeros
 from omnitts_cli.models.prompts import Draft, TooEarly
 from omnitts_cli.models.roles import Prefix
-from omnitts_cli.request import BULK, FIRST_SOUND, STREAMING, Request
+from omnitts_cli.request import BULK, COLDEST, FIRST_SOUND, STREAMING, Request, Sampling
 
 GUARD_FRAMES = 100
 GUARD_FRAMES_PER_TOKEN = 12
@@ -415,7 +416,7 @@ class Admission:
 
     def _columns(self, record: Record) -> dict[str, float]:
         """The scalar columns that a slot starts with."""
-        settings = record.request.sampling.over(self._context.model.sampling)
+        settings = settled(record.request.sampling, self._context.model.sampling)
         return {
             **AT_FIRST,
             **vars(settings),  # columns of the same names
@@ -428,6 +429,15 @@ class Admission:
             "seed": record.request.seed,
             "ignore_end": record.request.ignore_end,
         }
+
+
+@lru_cache(maxsize=64)  # most requests have the same
+def settled(asked: Sampling, defaults: Sampling) -> Sampling:
+    """What was asked for, with every None replaced from `defaults`. A temperature below the lowest with which every
+    device can sample is 0."""
+    found = vars(defaults) | {name: value for name, value in vars(asked).items() if value is not None}
+    heats = {name: found[name] for name in ("temperature", "predictor_temperature")}
+    return Sampling(**found | {name: 0.0 for name, heat in heats.items() if heat is not None and heat < COLDEST})
 
 
 @dataclass(eq=False)

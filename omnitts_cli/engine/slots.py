@@ -25,7 +25,8 @@ from omnitts_cli.devices.device import Device
 from omnitts_cli.kernels import ops
 from omnitts_cli.kernels.arrays import zeros
 from omnitts_cli.models.prompts import Draft, LiveIds, LiveText, Prompt, Turns
-from omnitts_cli.models.roles import LEAST_FRAMES, Controls, Facts, KeyValues, SpeechModel
+from omnitts_cli.models.roles import Controls, KeyValues, SpeechModel
+from omnitts_cli.models.shapes import LEAST_FRAMES, Facts
 from omnitts_cli.request import BULK, Request
 
 if TYPE_CHECKING:

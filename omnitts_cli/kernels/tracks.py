@@ -46,11 +46,6 @@ class Tracks:
             before_past, before_rate = before_past + past, before_rate + rate
         return Tracks(tuple(parts), torch.tensor(blocks, dtype=torch.int64, device=device))
 
-    @property
-    def kept(self) -> int:
-        """Elements of history per stream."""
-        return sum(part.past * part.channels for part in self.parts)
-
     def size(self, rows: int, frames: int) -> int:
         """Elements of the buffer of one call."""
         return rows * sum((part.past + part.rate * frames) * part.channels for part in self.parts)

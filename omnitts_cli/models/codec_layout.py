@@ -170,6 +170,11 @@ def tracks_of(shape: UpsamplingShape) -> list[Track]:
     return list(walk())
 
 
+def kept_of(shape: UpsamplingShape) -> int:
+    """Numbers of history per stream, of all tracks."""
+    return sum(part.past * part.channels for part in tracks_of(shape))
+
+
 def rotations(shape: UpsamplingShape) -> np.ndarray:
     """Radians by which a frame turns each pair of the transformer's heads, [D / 2] float32."""
     depth = shape.transformer.head_dim

@@ -20,11 +20,26 @@ from omnitts_cli.kernels.cpu.library import Library, QuantisedLibrary
 from omnitts_cli.kernels.cpu.networks import Packed
 from omnitts_cli.kernels.ops import Columns, EightBits, FrameParts, LayerWeights, TextParts
 from omnitts_cli.kernels.tracks import Tracks
-from omnitts_cli.models.codec_layout import CodecLayout, Values, decoder_parts, host_array, host_product, tracks_of
+from omnitts_cli.models.codec_layout import (
+    CodecLayout,
+    Values,
+    decoder_parts,
+    host_array,
+    host_product,
+    kept_of,
+    tracks_of,
+)
 from omnitts_cli.models.prompts import Place
-from omnitts_cli.models.roles import Facts, KeyValues, Prefix, SpeechModel
-from omnitts_cli.models.rotation import same_angles
-from omnitts_cli.models.shapes import DecoderShape, PredictorShape, StackShape, TalkerShape, decoder_sizes
+from omnitts_cli.models.roles import KeyValues, Prefix, SpeechModel
+from omnitts_cli.models.shapes import (
+    DecoderShape,
+    Facts,
+    PredictorShape,
+    StackShape,
+    TalkerShape,
+    decoder_sizes,
+    same_angles,
+)
 
 
 @dataclass(frozen=True)
@@ -343,7 +358,7 @@ class HostDecoder:
     def __init__(self, compute: Compute, shape: DecoderShape, slots: int, longest: int) -> None:
         at, tracks = shape.transformer, Tracks(tuple(tracks_of(shape)), None)
         rings = at.layers, slots, at.heads, shape.window - 1 + longest, at.head_dim
-        self._history, self._frames = np.zeros((slots, tracks.kept), np.float32), np.zeros(slots, np.int64)
+        self._history, self._frames = np.zeros((slots, kept_of(shape)), np.float32), np.zeros(slots, np.int64)
         keys, values = np.zeros(rings, np.float32), np.zeros(rings, np.float32)
         codec = PackedCodec(shape)
         if compute.packed:
@@ -387,7 +402,7 @@ class Compiled(SpeechModel):
         shape = self.networks.decoder_shape
         at = shape.transformer
         keys = at.layers * at.heads * (shape.window - 1) * at.head_dim
-        return 4 * (Tracks(tuple(tracks_of(shape)), None).kept + 2 * keys) + 8  # and the number of frames
+        return 4 * (kept_of(shape) + 2 * keys) + 8  # and the number of frames
 
     def cache(self, slots: int, capacity: int) -> HostCache:
         """Keys and values of the talker."""

@@ -21,8 +21,7 @@ from omnitts_cli.kernels.ops import FusedStack, LayerWeights, Normed, Ops
 from omnitts_cli.models.experts import Experts
 from omnitts_cli.models.parameters import random
 from omnitts_cli.models.roles import Prefix
-from omnitts_cli.models.rotation import same_angles
-from omnitts_cli.models.shapes import StackShape
+from omnitts_cli.models.shapes import StackShape, same_angles
 
 
 def angles(positions: Tensor, head_dim: int, theta: float) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""The interface between families and the engine: Facts, the roles, SpeechModel; prompts.py has what becomes a prompt. A
+"""The interface between families and the engine: the roles, SpeechModel; prompts.py has what becomes a prompt. A
 family implements the roles; the engine does not know which family it was. Nothing here imports a family, the engine, a
 device or torch.
 
@@ -18,6 +18,7 @@ import numpy as np
 from omnitts_cli.kernels.arrays import zeros
 from omnitts_cli.kernels.ops import EIGHT, Columns, Normed, Ops, type_name
 from omnitts_cli.models.prompts import Prompter
+from omnitts_cli.models.shapes import Facts
 from omnitts_cli.request import Sampling
 
 if TYPE_CHECKING:
@@ -26,35 +27,11 @@ if TYPE_CHECKING:
 else:
     Tensor = Any
 
-LEAST_FRAMES = 2
-"""The official generator of Qwen3-TTS cannot end before this many frames."""
-
 Choose = Callable[[int, Tensor, Normed | None], tuple[Tensor, Normed | None]]
 """(group, logits [B, V], table with rows [V, W]) -> codes [B] and their rows of the table [B, W], if there is one.
 
 How the engine samples; models do not know sampling settings.
 """
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What the engine must know of a model to run it; all of it comes from config.json."""
-
-    groups: int  # G
-    codes: int  # audio codes per group: 0..codes-1
-    vocabulary: int  # width of the group-0 logits
-    end_code: int  # group-0 code that ends the speech
-    hidden: int  # H
-    sample_rate: int  # 24000
-    samples_per_frame: int  # 1920
-    max_positions: int  # prompt rows + frames that one request may have
-    missing_samples: int = 0  # warm-up samples to drop from the start of each stream
-    least_frames: int = LEAST_FRAMES  # the end code cannot be chosen before this many
-
-    @property
-    def frame_rate(self) -> float:
-        """Frames per second."""
-        return self.sample_rate / self.samples_per_frame
 
 
 class Cloner(Protocol):

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Normed, Ops
-from omnitts_cli.models.roles import Controls, Facts
+from omnitts_cli.models.roles import Controls
+from omnitts_cli.models.shapes import Facts
 
 
 def first_scores(

@@ -24,6 +24,7 @@ from omnitts_cli.models.codec_layout import (
     decoder_parts,
     host_array,
     host_product,
+    kept_of,
     rotations,
     tracks_of,
 )
@@ -116,7 +117,7 @@ class FusedSlotDecoder:
         layout = _layout_of(decoder, ops.operand, device)
         device = layout.closing.device
         self._tracks = Tracks.of(tracks_of(decoder.shape), device)
-        self._history = torch.zeros(slots, self._tracks.kept, dtype=ops.operand, device=device)
+        self._history = torch.zeros(slots, kept_of(decoder.shape), dtype=ops.operand, device=device)
         self._frames = torch.zeros(slots, dtype=torch.int64, device=device)
         rings = (at.layers, slots, at.heads, window - 1 + longest, at.head_dim)
         self._keys = torch.zeros(rings, dtype=ops.operand, device=device)

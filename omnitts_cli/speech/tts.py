@@ -17,7 +17,7 @@ import numpy as np
 from omnitts_cli.audio.loudness import level
 from omnitts_cli.audio.spectrum import as_loud, gains_between, levels
 from omnitts_cli.errors import Notice, OmniError, UsageError
-from omnitts_cli.request import Request, Sampling, drawable
+from omnitts_cli.request import COLDEST, Request, Sampling
 from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.settings.layers import Layers
@@ -486,7 +486,7 @@ def script_of(
 def sampling_of(speech: Speech) -> Sampling:
     """The given sampling settings; the others stay the model's defaults."""
     given = {field.name: getattr(speech, field.name, None) for field in fields(Sampling)}
-    if drawable(speech.temperature) == 0:  # greedy in every code group
+    if speech.temperature is not None and speech.temperature < COLDEST:  # greedy in every code group
         given["predictor_temperature"] = 0.0
     return Sampling(**given)
 

@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnitts_cli.devices.cpu import CPUDevice
-from omnitts_cli.engine.admission import FairQueue, runaway_limit, top_up
+from omnitts_cli.engine.admission import FairQueue, runaway_limit, settled, top_up
 from omnitts_cli.engine.engine import Engine
 from omnitts_cli.engine.slots import Plan, Record, SlotTable, State, StepContext
 from omnitts_cli.kernels import plain_frame
 from omnitts_cli.models.roles import SpeechModel
-from omnitts_cli.request import BULK, FIRST_SOUND, STREAMING, Failed, Request
+from omnitts_cli.request import BULK, COLDEST, FIRST_SOUND, STREAMING, Failed, Request, Sampling
 
 
 def test_the_runaway_limit_is_well_above_the_slowest_speech() -> None:
@@ -147,7 +147,7 @@ def test_free_slots_are_given_in_the_order_of_the_queue() -> None:
 def holds(engine: Engine, slot: int, request: Request) -> None:
     """The slot's columns, a frame after it was opened, are what was asked."""
     columns = engine.columns(slot)
-    wanted = request.sampling.over(engine.model.sampling)
+    wanted = settled(request.sampling, engine.model.sampling)
     assert columns["temperature"] == np.float32(wanted.temperature) and columns["top_k"] == wanted.top_k
     assert columns["top_p"] == np.float32(wanted.top_p)
     assert columns["penalty"] == np.float32(wanted.repetition_penalty)
@@ -300,3 +300,22 @@ def test_engines_of_one_model_share_no_rows() -> None:
     """What a prompter remembers lies in its engine's stream, and streams of two engines do not wait for each other."""
     one, other = (engine_of(1)._admission._prompter for _ in range(2))
     assert one._known is not other._known
+
+
+MODEL = Sampling(0.9, 50, 1.0, 1.05, 0.8, 40, 0.9)
+
+
+def test_what_is_not_said_is_the_models_own() -> None:
+    assert settled(Sampling(), MODEL) == MODEL
+    assert settled(Sampling(top_k=0, predictor_top_p=0.5), MODEL) == Sampling(0.9, 0, 1.0, 1.05, 0.8, 40, 0.5)
+
+
+@pytest.mark.parametrize("next_to_nothing", [1e-45, 1e-38, COLDEST / 2])
+def test_a_temperature_close_to_zero_is_greedy(next_to_nothing: float) -> None:
+    cold = Sampling(temperature=next_to_nothing, predictor_temperature=next_to_nothing)
+    for spoken in (settled(cold, MODEL), settled(Sampling(), cold)):
+        assert spoken.temperature == spoken.predictor_temperature == 0.0
+
+
+def test_the_coldest_temperature_is_left_alone() -> None:
+    assert settled(Sampling(temperature=COLDEST), MODEL).temperature == COLDEST

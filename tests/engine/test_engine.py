@@ -24,7 +24,8 @@ from omnitts_cli.engine import admission
 from omnitts_cli.engine.engine import Engine, News
 from omnitts_cli.engine.slots import State
 from omnitts_cli.errors import InputError, ModelError, UsageError, VoiceError
-from omnitts_cli.models.roles import LEAST_FRAMES, SpeechModel
+from omnitts_cli.models.roles import SpeechModel
+from omnitts_cli.models.shapes import LEAST_FRAMES
 from omnitts_cli.request import Failed, Request, Sampling
 from omnitts_cli.voices import Named
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from omnitts_cli.models.layers import KVCache, angles
-from omnitts_cli.models.rotation import same_angles
+from omnitts_cli.models.shapes import same_angles
 
 
 def filled(slots: int, capacity: int) -> KVCache:

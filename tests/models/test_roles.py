@@ -11,7 +11,7 @@ from omnitts_cli.errors import InputError
 from omnitts_cli.families.toy import toy
 from omnitts_cli.models import roles
 from omnitts_cli.models.prompts import TooEarly
-from omnitts_cli.models.roles import Facts
+from omnitts_cli.models.shapes import Facts
 
 
 def test_the_frame_rate_follows_from_the_samples() -> None:

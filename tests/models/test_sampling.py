@@ -13,7 +13,8 @@ from torch import Tensor
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Normed
 from omnitts_cli.models import sampling
-from omnitts_cli.models.roles import LEAST_FRAMES, Controls, Facts
+from omnitts_cli.models.roles import Controls
+from omnitts_cli.models.shapes import LEAST_FRAMES, Facts
 
 FACTS = Facts(
     groups=3, codes=6, vocabulary=10, end_code=8, hidden=4, sample_rate=8000, samples_per_frame=640, max_positions=99

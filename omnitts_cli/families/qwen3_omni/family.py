@@ -34,7 +34,8 @@ from omnitts_cli.models.embed import TextEmbedder
 from omnitts_cli.models.experts import Experts
 from omnitts_cli.models.networks import Networks
 from omnitts_cli.models.prompts import Place
-from omnitts_cli.models.roles import Facts, SpeechModel
+from omnitts_cli.models.roles import SpeechModel
+from omnitts_cli.models.shapes import Facts
 
 
 @dataclass(frozen=True)

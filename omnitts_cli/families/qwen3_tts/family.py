@@ -29,8 +29,8 @@ from omnitts_cli.families.qwen3_tts.config import CODEC_FOLDER, Config, config_o
 from omnitts_cli.families.qwen3_tts.prompt import Qwen3Prompter
 from omnitts_cli.models.compiled import Compiled, Compute
 from omnitts_cli.models.prompts import Place
-from omnitts_cli.models.roles import Facts, SpeechModel
-from omnitts_cli.models.shapes import DecoderShape, decoder_sizes, language_sizes
+from omnitts_cli.models.roles import SpeechModel
+from omnitts_cli.models.shapes import DecoderShape, Facts, decoder_sizes, language_sizes
 from omnitts_cli.models.sources import Names
 from omnitts_cli.text.model_input import text_input_of
 

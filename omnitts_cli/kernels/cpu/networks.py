@@ -548,7 +548,7 @@ class NativeDecoder:
         books = dict(zip(("groups", "codes", "book"), parts.books.shape, strict=True))
         rings = dict(zip(("slots", "heads", "ring", "depth"), parts.keys.shape[1:], strict=True))
         tracks = {"track": self._array(Track, parts.tracks.parts), "tracks": len(parts.tracks.parts)}
-        more = tracks | {"kept": parts.tracks.kept, "large": LARGE}
+        more = tracks | {"kept": parts.history.shape[1], "large": LARGE}
         self._struct = self._filled(Decoder, parts, **books, **rings, **more, closing_taps=parts.closing.shape[0])
 
     def __call__(self, codes: Any, slots: Any) -> Any:

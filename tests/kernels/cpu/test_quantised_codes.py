@@ -18,6 +18,7 @@ from torch import Tensor
 from omnitts_cli.audio.chunk import Clip
 from omnitts_cli.bench.evaluate import sentences
 from omnitts_cli.devices.cpu import CPUDevice
+from omnitts_cli.engine.admission import settled
 from omnitts_cli.engine.engine import Engine
 from omnitts_cli.kernels.cpu import build, library
 from omnitts_cli.models.layers import Stack
@@ -143,7 +144,7 @@ def write(path: Path, model: SpeechModel, requests: list[Request], frames: int) 
     pad = model.prompter._pad
     known = sorted({pad, *(one for draft in drafts for one in draft.text)})
     capacity = max(len(draft.text) for draft in drafts) + frames
-    settings = requests[0].sampling.over(model.sampling)
+    settings = settled(requests[0].sampling, model.sampling)
     assert not any(draft.feed or draft.speaker_at is not None for draft in drafts)
     project = predictor.project
     with path.open("wb") as file:
