@@ -79,6 +79,9 @@ def play(job: Job, live: Live) -> None:
 def is_book(text: TextIn, output: Results, folder: Folder, book: Book) -> bool:
     """Whether chapters or several voices are wanted. An EPUB file is always a book."""
     target, names = (output.output or "").lower(), [name.lower() for name in text.file]
+    m4b = target.endswith(".m4b") and output.format is None
+    if not names:
+        return book != NO_BOOK or m4b
     epubs = [text.input_format == "epub" or name.endswith(".epub") for name in names]
     if any(epubs) and folder.output_dir is not None and len(names) > 1:
         raise UsageError(
@@ -86,7 +89,6 @@ def is_book(text: TextIn, output: Results, folder: Folder, book: Book) -> bool:
             hint=f"omnitts say -f {next(name for name, epub in zip(text.file, epubs, strict=True) if epub)} -O DIR",
         )
     files = any(name.endswith(BOOK_FILES) or text.input_format == "md" for name in names)
-    m4b = target.endswith(".m4b") and output.format is None
     return book != NO_BOOK or any(epubs) or m4b or (target.endswith(".opus") and files)
 
 

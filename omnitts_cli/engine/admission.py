@@ -421,11 +421,8 @@ class Admission:
             **AT_FIRST,
             **vars(settings),  # columns of the same names
             "penalty": settings.repetition_penalty,
+            **{name: getattr(record, name) for name in ("limit", "reference", "written", "closed")},
             "position": rows_to_prefill(record),
-            "limit": record.limit,
-            "reference": record.reference,
-            "written": record.written,
-            "closed": record.closed,
             "seed": record.request.seed,
             "ignore_end": record.request.ignore_end,
         }

@@ -186,7 +186,7 @@ class HostCache:
         sizes, kind = (shape.layers, slots, shape.kv_heads, capacity, shape.head_dim), stack.numbers or np.float32
         self._keys, self._values = _small_pages(sizes, kind), _small_pages(sizes, kind)
         self._stack, self._shape = stack, shape
-        self._turns: tuple[np.ndarray, np.ndarray] | None = None
+        self.cos, self.sin = same_angles(np.arange(capacity), shape.head_dim, shape.rope_theta)
         self._waiting: list[networks.PromptRows] = []
 
     def add(self, rows: np.ndarray, positions: np.ndarray, slots: np.ndarray) -> None:
@@ -218,22 +218,6 @@ class HostCache:
         """The same."""
         self._write()
         return self._values
-
-    @property
-    def cos(self) -> np.ndarray:
-        """Cosine of every position, [capacity, D / 2]."""
-        return self._rotation()[0]
-
-    @property
-    def sin(self) -> np.ndarray:
-        """Sine of every position, the same."""
-        return self._rotation()[1]
-
-    def _rotation(self) -> tuple[np.ndarray, np.ndarray]:
-        if self._turns is None:  # needed by the frames alone
-            at = self._shape
-            self._turns = same_angles(np.arange(self.capacity), at.head_dim, at.rope_theta)
-        return self._turns
 
     @property
     def capacity(self) -> int:

@@ -1,7 +1,5 @@
 """Settings of one command: the clip of clone, the takes of design, the server, the figures of bench."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """Settings of `omnitts batch`: the rows, where their speech goes, and how it is verified."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from os import PathLike, fspath
-from typing import Any, ClassVar, Literal, Self, get_args, get_type_hints
+from typing import Any, ClassVar, Literal, Self, get_args
 
 from omnitts_cli.errors import DeviceError, SettingsError, UsageError
 
@@ -272,12 +272,13 @@ class Setting:
         """The placeholder in help."""
         return self.takes or "|".join(self.kind.choices)
 
-    def read(self, text: str, source: str, default: Any = None) -> Any:
-        """The parsed value, or an error that names `source` and the text, and a value that is accepted."""
+    def read(self, text: str, source: str = "", default: Any = None) -> Any:
+        """The parsed value, or an error that names `source`, by default the option, and the text, and a value that is
+        accepted."""
         try:
             return self.kind.read(text)
         except ValueError:
-            typed = text.lower()
+            source, typed = source or self.option, text.lower()
             close = nearest(typed, list(self.kind.choices))
             close = close or next((one for one in self.kind.choices if typed.startswith(f"{one}-")), None)  # en-US
             takes = (
@@ -324,8 +325,8 @@ class Field:
         if value is None or value == [] or self.setting.kind is SWITCH:
             return None if value == [] else value
         if self.setting.many:
-            return tuple(self.setting.read(text, self.setting.option) for text in value)
-        return self.setting.read(value, self.setting.option, self.default)
+            return tuple(self.setting.read(text) for text in value)
+        return self.setting.read(value, default=self.default)
 
     def checked(self, value: Any) -> Any:
         """A value from a program, checked; NumPy numbers and paths are accepted."""
@@ -348,13 +349,10 @@ class Field:
 
 @functools.cache
 def fields_of(group: type) -> tuple[Field, ...]:
-    """The settings of a group, in order of declaration. Cached, because most commands share most groups."""
-    hints = get_type_hints(group, include_extras=True)
-    fields = []
-    for field in dataclasses.fields(group):
-        setting = next(extra for extra in get_args(hints[field.name])[1:] if isinstance(extra, Setting))
-        fields.append(Field(field.name, setting, field.default))
-    return tuple(fields)
+    """The settings of a group, in order of declaration. Cached, because most commands share most groups. The module of
+    a group does not import annotations from __future__, which would make text of them.
+    """
+    return tuple(Field(one.name, get_args(one.type)[1], one.default) for one in dataclasses.fields(group))
 
 
 def former_names(fields: Mapping[str, Field]) -> dict[str, str]:

@@ -1,7 +1,5 @@
 """The table of settings. Options, presets, settings files and the engine's settings are views of it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Annotated

@@ -11,6 +11,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from omnitts_cli.errors import Notice, OmniError, OutputError
@@ -90,18 +91,21 @@ def point_at_stderr() -> None:
         os.close(nowhere)
 
 
+@dataclass
 class Console:
     """Verbosity, colour and the JSON channel. Set once per command from its options."""
 
-    def __init__(self) -> None:
-        self.stdout = Stdout()
-        self.quiet = self.verbose = self.debug = self.json = False
-        self.color = "auto"
-        self.audio_on_stdout = False
-        self.warnings: list[str] = []
-        self._alike: Counter[str] = Counter()
-        self._moving = False  # a progress line is visible
-        self._lock = threading.RLock()  # the progress line is drawn by its own thread
+    stdout: Stdout = field(default_factory=Stdout)
+    quiet: bool = False
+    verbose: bool = False
+    debug: bool = False
+    json: bool = False
+    color: str = "auto"
+    audio_on_stdout: bool = False
+    warnings: list[str] = field(default_factory=list)
+    _alike: Counter[str] = field(default_factory=Counter)
+    _moving: bool = False  # a progress line is visible
+    _lock: Any = field(default_factory=threading.RLock)  # the progress line is drawn by its own thread
 
     def configure(self, messages: Messages) -> None:
         self.quiet, self.json, self.color = messages.quiet, messages.json, messages.color

@@ -7,7 +7,7 @@ call it at once. Does not import torch.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,31 +61,31 @@ QUANTISED_ARGUMENTS = {
     "make": (P, N, N, N, P, ctypes.c_int),
     "sum": (P, N),
 }
+RESULTS = {"decode_bytes": N, "sum": ctypes.c_uint64}
+"""What is no status."""
 
 
 def load(variant: str | None = None) -> Library | None:
     """The library of these sources for the best or the named instruction set; None where it was not built."""
-    found = _opened()
-    if found is None:
+    if (found := _opened()) is None:
         return None
     variant = variant or _variants(found)[0]
-    functions = {name: getattr(found, f"{name}_{variant}") for name in ARGUMENTS}
-    for name, function in functions.items():
-        function.argtypes, function.restype = ARGUMENTS[name], N if name == "decode_bytes" else ctypes.c_int
-    return Library(variant, **functions)
+    return Library(variant, **_functions(found, ARGUMENTS, "", variant))
 
 
 def load_quantised(variant: str | None = None) -> QuantisedLibrary | None:
     """The same for weights of 8 bits."""
-    found = _opened()
-    if found is None:
+    if (found := _opened()) is None:
         return None
     variant = variant or _quantised_variants(found)[0]
-    functions = {name: getattr(found, f"quantised_{name}_{variant}") for name in QUANTISED_ARGUMENTS}
+    return QuantisedLibrary(variant, **_functions(found, QUANTISED_ARGUMENTS, "quantised_", variant))
+
+
+def _functions(found: ctypes.CDLL, arguments: Mapping[str, Sequence[Any]], prefix: str, variant: str) -> dict[str, Any]:
+    functions = {name: getattr(found, f"{prefix}{name}_{variant}") for name in arguments}
     for name, function in functions.items():
-        function.argtypes = QUANTISED_ARGUMENTS[name]
-        function.restype = ctypes.c_uint64 if name == "sum" else ctypes.c_int
-    return QuantisedLibrary(variant, **functions)
+        function.argtypes, function.restype = arguments[name], RESULTS.get(name, ctypes.c_int)
+    return functions
 
 
 def handles(variant: str | None = None, eight: str | None = None) -> dict[str, Any]:
