@@ -6,9 +6,10 @@ import shutil
 import subprocess
 import tempfile
 import threading
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -50,10 +51,17 @@ def installed() -> bool:
     return pyav.present() or ffmpeg() is not None
 
 
+@dataclass(frozen=True)
+class WrittenOnly:
+    """A stream as an encoder sees it: it can only be written to."""
+
+    write: Callable[[Any], Any]
+
+
 def writer(target: Path | RawFile, source: int, rate: int, bit_rate: int) -> AacEncoder:
     """Into an mp4 file; or ADTS frames, each as soon as it is encoded, into something with `write`. `source`: the
     sample rate of what is written."""
-    where: Any = f"file:{target}" if isinstance(target, Path) else SimpleNamespace(write=target.write)
+    where: Any = f"file:{target}" if isinstance(target, Path) else WrittenOnly(target.write)
     container = "mp4" if isinstance(target, Path) else "adts"
     program = ffmpeg()
     if program is None:
