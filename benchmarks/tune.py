@@ -40,6 +40,7 @@ import omnitts_cli as omnitts
 from omnitts_cli.audio.resample import resample
 from omnitts_cli.bench.evaluate import hard_words, harder, sentences, word_errors, words
 from omnitts_cli.errors import GuardError
+from omnitts_cli.fleet.verify import wer
 from omnitts_cli.speech import voice_files
 from omnitts_cli.speech.transcribe import HEARD_AT, Whisper
 from omnitts_cli.speech.voices import Voice
@@ -47,7 +48,7 @@ from omnitts_cli.training.listeners import Installed
 from omnitts_cli.tuning.recordings import RATE, mended, usual_level
 from omnitts_cli.tuning.run import TINY_ERRS, Tuned, TuneStage, planned, tune
 from omnitts_cli.tuning.trainer import LearningPlan
-from omnitts_cli.tuning.verdict import SENTENCES, SURE, WordErrors, compare, cosine, pace_of, spoken, wer
+from omnitts_cli.tuning.verdict import SENTENCES, SURE, WordErrors, compare, cosine, pace_of, spoken
 from omnitts_cli.voices import Adapter, Cloned, Pair
 from omnitts_cli.weights.checkpoint import Checkpoint
 from omnitts_cli.weights.find import TINY

@@ -14,6 +14,7 @@ from omnitts_cli.terminal.console import console
 from omnitts_cli.terminal.progress import Progress
 from omnitts_cli.terminal.signals import Stopped
 from omnitts_cli.text.language import language_code
+from omnitts_cli.tuning.folder import removed
 from omnitts_cli.tuning.run import Tuned, TunePlan, TuneStage
 from omnitts_cli.tuning.run import tune as learn
 
@@ -31,6 +32,8 @@ def tune(
     force: bool = False,
 ) -> None:
     """Teach a model a voice from a person's recordings."""
+    if tuning.rm:
+        return remove(recordings, yes or messages.no_input)
     if tuning.name is None:
         raise UsageError("the voice needs a name", hint=f"omnitts tune {recordings} --name myvoice")
     refuse_namesake(voice_files.check_name(tuning.name), force)
@@ -45,6 +48,7 @@ def tune(
                 language=language_code(tuning.language) if tuning.language else None, rank=tuning.rank,
                 rate=tuning.rate, epochs=tuning.epochs, minutes=tuning.minutes, share=tuning.held_out,
                 seed=tuning.seed, folder=tuning.output_dir, transcribe=tuning.transcribe, asr_model=tuning.asr_model,
+                allow=tuning.allow.replace("-", " ").split(",") if tuning.allow else (),
                 full=tuning.full, samples=tuning.samples, keep=tuning.keep, dry_run=tuning.dry_run,
                 confirm=asked(progress, yes or messages.no_input), tell=console.notice, look=looks(progress),
                 device=machine.device, threads=machine.threads, max_memory=machine.max_memory, offline=network.offline,
@@ -53,6 +57,15 @@ def tune(
             stopped.word += "; what was learned is kept, and the same command continues"
             raise
     report(done)
+
+
+def remove(run: str, yes: bool) -> None:
+    """Removes what a run has kept: encoded recordings, samples, what was learned. The saved voice stays."""
+    if not yes and console.asks() and not console.confirm(f"remove the run {run}?"):
+        return console.note(f"kept {run}")
+    folder = removed(run)
+    console.note(f"removed {folder}")
+    console.record(status="ok", command="tune", removed=str(folder))
 
 
 def asked(progress: Progress, yes: bool) -> Callable[[TunePlan], bool]:
@@ -89,7 +102,7 @@ def report(done: Tuned) -> None:
             return console.note("nothing was learned")
         for what, words in plan.lines:
             console.note(f"{what:<11} {words}")
-        for reason, names in plan.recordings.left_out.items():
+        for reason, names in [*plan.recordings.left_out.items(), *plan.recordings.doubtful.items()]:
             for name in names[:SHOWN_LEFT_OUT]:
                 console.note(f"{reason}: {name}")
         return console.record(status="ok", command="tune", dry_run=True, **plan.record)

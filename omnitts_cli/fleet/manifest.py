@@ -246,9 +246,10 @@ def open_manifest(
     stdin: BinaryIO | None,
     ignore_unknown: bool,
     columns: Collection[str] = TEXT_COLUMNS,
+    unpack: Callable[[bytes], str] | None = None,
 ) -> Manifest:
     """Opens the manifest of that name; InputError if there is none. Copies are made in the folder `work`. A table needs
-    one of `columns`."""
+    one of `columns`. `unpack` puts the bytes inside a Parquet file elsewhere, and says where."""
     if name == "-":
         return of_stdin(kind, work, stdin)
     path, kind = Path(name), checked_kind(name, kind)
@@ -258,7 +259,7 @@ def open_manifest(
         return Manifest(name, kind, copied(folder_rows(path), digest, work), digest, base)
     digest = file_digest(path, "manifest")
     if kind == "parquet":
-        return Manifest(name, kind, copied(parquet_rows(path), digest, work), digest, base)
+        return Manifest(name, kind, copied(parquet_rows(path, unpack), digest, work), digest, base)
     if kind in ("csv", "tsv"):
         table = Table(path, "," if kind == "csv" else "\t")
         refuse_columns(table, name, ignore_unknown, columns)
@@ -412,7 +413,7 @@ def folder_rows(folder: Path) -> Callable[[], Iterator[Mapping[str, Any]]]:
     return rows
 
 
-def parquet_rows(path: Path) -> Callable[[], Iterator[Mapping[str, Any]]]:
+def parquet_rows(path: Path, unpack: Callable[[bytes], str] | None) -> Callable[[], Iterator[Mapping[str, Any]]]:
     try:
         from pyarrow import ArrowException
         from pyarrow.parquet import ParquetFile
@@ -422,15 +423,21 @@ def parquet_rows(path: Path) -> Callable[[], Iterator[Mapping[str, Any]]]:
     def rows() -> Iterator[Mapping[str, Any]]:
         try:
             with ParquetFile(path) as file:
-                for batch in file.iter_batches(batch_size=1024):
+                for batch in file.iter_batches(batch_size=16 if unpack else 1024):
                     for row in batch.to_pylist():
-                        yield {name: plain(value) for name, value in row.items() if value is not None}
+                        yield {name: plain(value, unpack) for name, value in row.items() if value is not None}
         except (ArrowException, OSError, UnicodeDecodeError) as error:
             raise InputError(f"cannot read manifest {path}: {str(error).splitlines()[0][:160]}") from None
 
     return rows
 
 
-def plain(value: Any) -> Any:
+def plain(value: Any, unpack: Callable[[bytes], str] | None) -> Any:
     """A value that JSON can hold."""
-    return value if isinstance(value, str | int | float | bool | dict | list) else str(value)
+    if isinstance(value, dict):
+        return {str(name): plain(one, unpack) for name, one in value.items() if one is not None}
+    if isinstance(value, list):
+        return [plain(one, unpack) for one in value]
+    if isinstance(value, bytes):
+        return unpack(value) if unpack else ""
+    return value if isinstance(value, str | int | float | bool) else str(value)

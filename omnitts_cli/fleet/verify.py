@@ -255,6 +255,12 @@ def aligned(text: Sequence[str], hypothesis: Sequence[str]) -> Alignment:
     return Alignment(errors, rows, added_before(cost, text, hypothesis), last_missing)
 
 
+def wer(text: str, heard: str, language: str | None) -> float:
+    """The share of the text's words that were understood wrongly."""
+    found = aligned(words_of(text, language), words_of(heard, language))
+    return found.errors / max(found.words, 1)
+
+
 def added_before(cost: np.ndarray, text: Sequence[str], hypothesis: Sequence[str]) -> tuple[str, ...]:
     """The words that were understood before the text begins."""
     row, column = len(text), len(hypothesis)

@@ -118,10 +118,19 @@ class Tuning:
         for_tuning(
             "--transcribe",
             SWITCH,
-            "Transcribe clips that have no text, and count word errors of the result.",
+            "Transcribe clips that have no text, cut long recordings, and count word errors of the result.",
             main=True,
         ),
     ] = False
+    allow: Annotated[
+        str | None,
+        for_tuning(
+            "--allow",
+            TEXT,
+            "Checks that leave nothing out: clipped, duplicate, misfit, misheard, too-short.",
+            "WHAT,...",
+        ),
+    ] = None
     asr_model: Annotated[str | None, replace(ASR_MODEL, shown="small", group="voice")] = None
     rank: Annotated[int, for_tuning("--rank", whole(1, 256), "Rank of the adapter.", "N")] = 16
     rate: Annotated[float | None, for_tuning("--rate", number(1e-7, 0.1), "Highest learning rate.", "N")] = None
@@ -139,6 +148,9 @@ class Tuning:
     dry_run: Annotated[
         bool, for_tuning("--dry-run", SWITCH, "Read and check the recordings; learn nothing.", main=True)
     ] = False
+    rm: Annotated[bool, for_tuning("--rm", SWITCH, "Remove the run of a voice, or in a folder; the voice stays.")] = (
+        False
+    )
 
 
 @dataclass(frozen=True)

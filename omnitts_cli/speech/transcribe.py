@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,11 @@ def recogniser(offline: bool, tell: Tell, model: str | None = None, without: str
         f"{'--asr-model' if model else '--transcribe'} needs faster-whisper, which is not installed",
         hint=f"pip install faster-whisper   or   {without}",
     )
+
+
+def is_accurate(model: str | None) -> bool:
+    """Whether the recogniser that `recogniser` takes is good enough to doubt a written text: PocketSphinx is not."""
+    return model is not None or find_spec("faster_whisper") is not None
 
 
 def recogniser_here() -> Transcriber | None:

@@ -6,28 +6,30 @@ Two passes read them. The first measures; no more than one clip is in memory. Th
 from __future__ import annotations
 
 import hashlib
-import json
+import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from omnitts_cli import files, parse
-from omnitts_cli.audio.check import SILENT_PEAK_DB, measure
+from omnitts_cli import files
+from omnitts_cli.audio.check import SILENT_PEAK_DB, Figures, measure
 from omnitts_cli.audio.loudness import lufs
+from omnitts_cli.audio.outlet import make_folder
 from omnitts_cli.audio.read import Recording, read_sound
-from omnitts_cli.audio.resample import resample
 from omnitts_cli.audio.target import put
 from omnitts_cli.errors import InputError, Notice, TooLongError, TooShortError
 from omnitts_cli.fleet.manifest import Manifest, open_manifest
 from omnitts_cli.fleet.rows import RowError
-from omnitts_cli.speech.transcribe import HEARD_AT, Transcriber
 from omnitts_cli.text.clean import clean
 from omnitts_cli.text.decode import decode
 from omnitts_cli.text.formats.srt import SrtCue, read_cues
+from omnitts_cli.tuning.pieces import pauses_of, pieces_of
+from omnitts_cli.tuning.transcripts import RATE, Transcripts
 
 AUDIO = ("audio", "audio_filepath", "audio_path", "file", "file_name", "wav", "path")
 TEXT = ("text", "sentence", "transcription", "transcript", "normalized_text", "input")
@@ -38,13 +40,13 @@ TRANSCRIPTS = (".txt", ".lab")
 SUBTITLES = (".srt", ".vtt")
 CUES_S, CUE_GAP_S = 12.0, 0.3  # subtitles that follow each other this closely are one clip, until it is this long
 MOST_ROWS = 200_000
-MOST_TRANSCRIPTS = 256 << 20  # bytes
-RATE = 24_000
 SHORTEST_S, LONGEST_S = 1.0, 20.0
 LEAST_S, FEW_S, MUCH_S = 60.0, 300.0, 36_000.0  # of all clips: refused below; a warning; better with all weights
 CLIPPED_SHARE, MOST_CLIPPED = 0.001, 0.2  # of the samples of a clip; of all clips
 SLOWEST, FASTEST = 4.0, 25.0  # letters a second
 SAME_TEXT = 3
+WRONG, WRONG_WORDS = 0.2, 0.5  # share of a text's words that a recogniser does not hear: doubtful; left out
+TELEPHONE_HZ, NOISY_DB, PAUSE_S = 16_000, 15.0, 1.5  # a lower rate, less above the noise, a longer pause: doubtful
 QUIET_DB = 45.0  # below the peak: silence at the edges
 BEFORE_S, AFTER_S = 0.1, 0.2  # how much of it stays
 LEVEL_DB = 6.0  # a clip is made louder or quieter by at most this
@@ -58,8 +60,18 @@ REASONS = {
     "silent": "silent",
     "clipped": "clipped",
     "misfit": "whose text does not fit their length",
+    "misheard": "whose words are not those of the text",
     "duplicate": "repeated",
 }
+DOUBTS = {
+    "telephone": f"sampled at less than {TELEPHONE_HZ // 1000} kHz",
+    "noisy": "noisy",
+    "pause": f"with a pause of more than {PAUSE_S:g} s",
+    "words": "in which a recogniser hears other words",
+}
+"""Of clips that are used all the same."""
+ALLOWED = ("clipped", "misfit", "misheard", "duplicate", "too short")
+"""Reasons to leave a clip out that can be overruled."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +86,7 @@ class RecordingRow:
 
     @property
     def name(self) -> str:
-        return str(self.path) if self.part[0] is None else f"{self.path} at {self.part[0]:.1f} s"
+        return named(self.path, self.part)
 
 
 @dataclass(frozen=True)
@@ -94,30 +106,14 @@ class SpokenClip:
     def seconds(self) -> float:
         return (self.end - self.begin) / RATE
 
+    @property
+    def name(self) -> str:
+        return named(self.path, self.part)
 
-class Transcripts:
-    """What a recogniser understood in recordings, by the checksum of their samples. A file in the folder of the run
-    keeps it, so that the same command learns the same words."""
 
-    def __init__(self, hear: Transcriber, path: Path) -> None:
-        self._hear, self._path = hear, path
-        self._known: dict[str, str] = {}
-        try:
-            known = parse.json_object(files.read(path, MOST_TRANSCRIPTS), parse.Limits(MOST_TRANSCRIPTS))
-            self._known = {digest: text for digest, text in known.items() if isinstance(text, str)}
-        except (OSError, ValueError, AttributeError):
-            pass  # there is no file, or it is damaged: transcripts are made again
-
-    def of(self, sound: np.ndarray, digest: str) -> str:
-        """The words in samples at 24 kHz; may be empty."""
-        if digest not in self._known:
-            self._known[digest] = " ".join(self._hear(resample(sound, RATE, HEARD_AT)).split())
-        return self._known[digest]
-
-    def keep(self) -> None:
-        if self._known:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            put(self._path, json.dumps(self._known, ensure_ascii=False, indent=1).encode(), private=True)
+def named(path: Path, part: tuple[float | None, float | None]) -> str:
+    """What people call a recording."""
+    return str(path) if part[0] is None else f"{path} at {part[0]:.1f} s"
 
 
 @dataclass
@@ -126,6 +122,7 @@ class Recordings:
 
     clips: list[SpokenClip] = field(default_factory=list)
     left_out: dict[str, list[str]] = field(default_factory=dict)
+    doubtful: dict[str, list[str]] = field(default_factory=dict)  # used all the same
     mended: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -135,32 +132,42 @@ class Recordings:
     def leave_out(self, reason: str, name: str) -> None:
         self.left_out.setdefault(reason, []).append(name)
 
+    def doubt(self, reason: str, name: str) -> None:
+        self.doubtful.setdefault(reason, []).append(name)
+
     @property
     def words(self) -> str:
         """What was left out, for people."""
         return ", ".join(f"{len(names)} {REASONS[reason]}" for reason, names in self.left_out.items())
 
+    @property
+    def doubts(self) -> str:
+        """What is doubtful, for people."""
+        return ", ".join(f"{len(names)} {DOUBTS[reason]}" for reason, names in self.doubtful.items())
+
 
 # ---- what there is
 
 
-def rows_in(place: str, work: Path) -> list[RecordingRow]:
-    """The rows of a folder or a manifest; InputError if there are none."""
+def rows_in(place: str, work: Path, sounds: Path, whole: bool = False) -> list[RecordingRow]:
+    """The rows of a folder or a manifest; InputError if there are none. `work`: for copies of a manifest. `sounds`: for
+    recordings that are inside one. `whole`: one recording without subtitles will do."""
     path = Path(place)
     if not path.exists():
         raise InputError(f"{place} not found", hint="a folder of recordings, or a manifest: CSV, TSV, JSONL, LJSpeech")
     if path.is_dir():
-        metadata = next((path / name for name in METADATA if (path / name).is_file()), None)
-        found = of_manifest(metadata, work) if metadata else of_folder(path)
+        metadata = [path / name for name in METADATA if (path / name).is_file()][:1] or parquet_in(path)
+        found = chain(*(of_manifest(one, work, sounds) for one in metadata)) if metadata else of_folder(path)
     elif path.suffix.lower() in SOUNDS:
-        if (subtitles := beside(path, SUBTITLES)) is None:
+        subtitles = beside(path, SUBTITLES)
+        if subtitles is None and not whole:
             raise InputError(
                 f"{place} is one recording",
-                hint=f"{path.stem}.srt or .vtt with subtitles beside it, or clips of 3 to 12 s, each with a .txt file",
+                hint="--transcribe, or subtitles beside it (.srt or .vtt), or clips of 3 to 12 s with a .txt file each",
             )
-        found = of_subtitles(path, subtitles)
+        found = of_subtitles(path, subtitles) if subtitles else iter([RecordingRow(path, None)])
     else:
-        found = of_manifest(path, work)
+        found = of_manifest(path, work, sounds)
     rows = []
     for row in found:
         rows.append(row)
@@ -173,9 +180,7 @@ def rows_in(place: str, work: Path) -> list[RecordingRow]:
 
 def of_folder(folder: Path) -> Iterator[RecordingRow]:
     """Sound files, each with a text of the same name beside it."""
-    for path in sorted(folder.rglob("*")):
-        if path.suffix.lower() not in SOUNDS or path.name.startswith("."):
-            continue
+    for path in sounds_in(folder):
         written, subtitles = beside(path, TRANSCRIPTS), beside(path, SUBTITLES)
         try:
             if written is None and subtitles is not None:
@@ -186,6 +191,22 @@ def of_folder(folder: Path) -> Iterator[RecordingRow]:
             yield RecordingRow(path, None, str(error))
             continue
         yield RecordingRow(path, text)
+
+
+def sounds_in(folder: Path) -> list[Path]:
+    """The sound files in a folder and below it, without hidden ones. Links to folders are not followed. Of a folder
+    with too many files, no more are looked for than are needed to refuse it."""
+    found: list[Path] = []
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        named = (name for name in names if name.lower().endswith(SOUNDS) and not name.startswith("."))
+        found += (Path(place, name) for name in islice(named, MOST_ROWS + 1 - len(found)))
+    return sorted(found)
+
+
+def parquet_in(folder: Path) -> list[Path]:
+    """The Parquet files of a data set, in the folder itself or in `data`."""
+    return sorted(path for path in (*folder.glob("*.parquet"), *folder.glob("data/*.parquet")) if path.is_file())
 
 
 def beside(path: Path, endings: tuple[str, ...]) -> Path | None:
@@ -210,9 +231,17 @@ def of_subtitles(path: Path, subtitles: Path) -> Iterator[RecordingRow]:
         yield RecordingRow(path, one.text, part=(one.start_s, one.end_s))
 
 
-def of_manifest(path: Path, work: Path) -> Iterator[RecordingRow]:
-    """The rows of a manifest. Their files are beside it, unless their names are absolute."""
-    manifest = open_manifest(str(path), None, work, None, ignore_unknown=True, columns=TEXT)
+def of_manifest(path: Path, work: Path, sounds: Path) -> Iterator[RecordingRow]:
+    """The rows of a manifest. Their files are beside it, unless their names are absolute, or inside a Parquet file."""
+
+    def unpacked(data: bytes) -> str:
+        target = sounds.absolute() / f"{hashlib.sha256(data).hexdigest()[:32]}.sound"
+        if not target.exists():
+            make_folder(sounds, private=True)
+            put(target, data, private=True)
+        return str(target)
+
+    manifest = open_manifest(str(path), None, work, None, ignore_unknown=True, columns=TEXT, unpack=unpacked)
     try:
         for raw in manifest.source.rows():
             if isinstance(raw.values, RowError):
@@ -230,11 +259,16 @@ def of_fields(manifest: Manifest, line: int, values: dict[str, Any]) -> Recordin
         names = [f"wavs/{values['id']}.wav", f"{values['id']}.wav", str(values["id"])]
         known = [manifest.base / name for name in names]
         return RecordingRow(next((one for one in known if one.is_file()), known[0]), text)
-    name = next((one for key in AUDIO if isinstance(one := values.get(key), str) and one), None)
+    name = next((one for key in AUDIO if isinstance(one := sound_in(values.get(key)), str) and one), None)
     if name is None:
         return RecordingRow(Path(f"line {line}"), text, f"it names no sound file; columns for it: {', '.join(AUDIO)}")
     who = next((one.strip() for key in SPEAKER if isinstance(one := values.get(key), str)), "")
     return RecordingRow(manifest.base / name, text, speaker=who)
+
+
+def sound_in(value: Any) -> Any:
+    """The name of a sound file, also of one that was inside a Parquet file."""
+    return value.get("bytes") or value.get("path") if isinstance(value, dict) else value
 
 
 # ---- what is wrong with it
@@ -242,59 +276,109 @@ def of_fields(manifest: Manifest, line: int, values: dict[str, Any]) -> Recordin
 
 def examine(
     rows: Iterable[RecordingRow], tell: Callable[[Notice], None], look: Callable[[int], None],
-    transcripts: Transcripts | None = None,
+    transcripts: Transcripts | None = None, allowed: Collection[str] = (),
 ) -> Recordings:  # fmt: skip
     """Reads every recording once. Raises InputError if too little can be used. `look` is called with the number read so
-    far. `transcripts`: of recordings that come without one."""
+    far. `allowed`: of ALLOWED, what is used all the same."""
     found, count = Recordings(), 0
-    seen, said = set[str](), Counter[str]()
+    reader = Examiner(found, transcripts, allowed)
     for count, row in enumerate(rows, 1):
         look(count)
-        read_one(row, found, seen, said, transcripts)
+        reader.read(row)
     refuse_too_little(found, count)
     warn(found, tell)
     return found
 
 
-def read_one(
-    row: RecordingRow, found: Recordings, seen: set[str], said: Counter[str], transcripts: Transcripts | None
-) -> None:
-    """Puts a recording among those that are used, or those that are left out."""
-    name = row.name
-    if row.wrong:
-        return found.leave_out("unreadable", f"{name}: {row.wrong}")
-    if not row.text and transcripts is None:
-        return found.leave_out("no transcript", name)
-    try:
-        recording = read_part(row.path, row.part)
-    except TooLongError:
-        return found.leave_out("too long", name)
-    except TooShortError:
-        return found.leave_out("too short", name)
-    except InputError as error:
-        return found.leave_out("unreadable", f"{name}: {error.message}")
-    begin, end = voiced(recording.sound)
-    reason = doubt(recording, (end - begin) / RATE)
-    digest = hashlib.sha256(recording.sound.tobytes()).hexdigest()
-    if reason is not None:
-        return found.leave_out(reason, name)
-    text = row.text or (transcripts.of(recording.sound, digest) if transcripts else "")
-    if not text:
-        return found.leave_out("no transcript", name)
-    letters = sum(c.isalnum() for c in text)
-    if not SLOWEST <= letters * RATE / (end - begin) <= FASTEST:
-        return found.leave_out("misfit", name)
-    key = " ".join(text.lower().split())
-    if digest in seen or said[key] >= SAME_TEXT:
-        return found.leave_out("duplicate", name)
-    seen.add(digest)
-    said[key] += 1
-    found.mended["silence cut"] += end - begin < 0.95 * recording.sound.size
-    found.mended["resampled"] += recording.source_rate != RATE
-    found.mended["made mono"] += recording.source_channels > 1
-    found.mended["transcribed"] += not row.text
-    loudness = lufs(recording.sound[begin:end], RATE)
-    found.clips.append(SpokenClip(row.path, text, begin, end, loudness, digest, row.speaker, row.part))
+class Unusable(Exception):
+    """Why a recording is left out (one of REASONS), and its name."""
+
+    def __init__(self, reason: str, name: str) -> None:
+        super().__init__(reason)
+        self.reason, self.name = reason, name
+
+
+class Examiner:
+    """Puts each recording among those that are used, or those that are left out."""
+
+    def __init__(self, found: Recordings, transcripts: Transcripts | None, allowed: Collection[str]) -> None:
+        self._found, self._transcripts, self._allowed = found, transcripts, allowed
+        self._fills = transcripts is not None and transcripts.fills
+        self._seen, self._said = set[str](), Counter[str]()
+
+    def read(self, row: RecordingRow) -> None:
+        try:
+            self._take(row)
+        except Unusable as why:
+            if why.reason == "too long" and self._fills and row.part[0] is None:
+                self._cut(row)
+            else:
+                self._found.leave_out(why.reason, why.name)
+
+    def _take(self, row: RecordingRow) -> None:
+        found, recording = self._found, self._opened(row)
+        begin, end = voiced(recording.sound)
+        voice, seconds = recording.sound[begin:end], (end - begin) / RATE
+        figures, digest = (
+            measure(recording.sound, recording.rate),
+            hashlib.sha256(recording.sound.tobytes()).hexdigest(),
+        )
+        self._refuse(unusable(figures, recording, seconds), row)
+        text = row.text or (self._transcripts.of(recording.sound, digest) if self._transcripts else "")
+        self._refuse([] if text else ["no transcript"], row)
+        letters = sum(c.isalnum() for c in text) / max(seconds, 0.1)
+        self._refuse(["misfit"] if not SLOWEST <= letters <= FASTEST else [], row)
+        repeated = digest in self._seen or self._said[same(text)] >= SAME_TEXT
+        self._refuse(["duplicate"] if repeated else [], row)
+        wrong = self._transcripts.wrong(text, recording.sound, digest) if self._transcripts and row.text else 0.0
+        self._refuse(["misheard"] if wrong > WRONG_WORDS else [], row)
+        self._seen.add(digest)
+        self._said[same(text)] += 1
+        for doubt in doubts(figures, recording, voice, wrong):
+            found.doubt(doubt, row.name)
+        found.mended["silence cut"] += end - begin < 0.95 * recording.sound.size
+        found.mended["resampled"] += recording.source_rate != RATE
+        found.mended["made mono"] += recording.source_channels > 1
+        found.mended["transcribed"] += not row.text
+        found.clips.append(SpokenClip(row.path, text, begin, end, lufs(voice, RATE), digest, row.speaker, row.part))
+
+    def _opened(self, row: RecordingRow) -> Recording:
+        if row.wrong:
+            raise Unusable("unreadable", f"{row.name}: {row.wrong}")
+        if not row.text and not self._fills:
+            raise Unusable("no transcript", row.name)
+        try:
+            return read_part(row.path, row.part)
+        except TooLongError:
+            raise Unusable("too long", row.name) from None
+        except TooShortError:
+            raise Unusable("too short", row.name) from None
+        except InputError as error:
+            raise Unusable("unreadable", f"{row.name}: {error.message}") from None
+
+    def _refuse(self, reasons: Iterable[str], row: RecordingRow) -> None:
+        """Raises Unusable for the first reason that is not allowed."""
+        for reason in reasons:
+            if reason not in self._allowed:
+                raise Unusable(reason, row.name)
+
+    def _cut(self, row: RecordingRow) -> None:
+        """Reads a recording that is too long as pieces. What is said in each is for the recogniser to say."""
+        before = len(self._found.clips)
+        try:
+            for part in pieces_of(row.path):
+                self.read(replace(row, text=None, part=part))
+        except InputError as error:
+            return self._found.leave_out("unreadable", f"{row.name}: {error.message}")
+        if len(self._found.clips) == before:
+            self._found.leave_out("too long", row.name)
+        else:
+            self._found.mended["cut into pieces"] += 1
+
+
+def same(text: str) -> str:
+    """Equal for texts that differ in case and white space only."""
+    return " ".join(text.lower().split())
 
 
 def read_part(path: Path, part: tuple[float | None, float | None]) -> Recording:
@@ -303,16 +387,26 @@ def read_part(path: Path, part: tuple[float | None, float | None]) -> Recording:
     return read_sound(path, start=start, end=end, rate=RATE, longest_s=LONGEST_S + 10, shortest_s=0.1)
 
 
-def doubt(recording: Recording, seconds: float) -> str | None:
-    """Why a recording cannot be used, whatever is said in it; None if it can."""
-    figures = measure(recording.sound, recording.rate)
+def unusable(figures: Figures, recording: Recording, seconds: float) -> list[str]:
+    """Why a recording cannot be used, whatever is said in it."""
     reasons = {
         "silent": figures.peak_db < SILENT_PEAK_DB or seconds <= BEFORE_S + AFTER_S,
         "too long": seconds > LONGEST_S,
         "too short": seconds < SHORTEST_S,
         "clipped": (recording.clipped or 0.0) > CLIPPED_SHARE,
     }
-    return next((reason for reason, true in reasons.items() if true), None)
+    return [reason for reason, true in reasons.items() if true]
+
+
+def doubts(figures: Figures, recording: Recording, voice: np.ndarray, wrong: float) -> list[str]:
+    """What a person should look at. `voice`: without the silence at the edges; `wrong`: the share of wrong words."""
+    reasons = {
+        "telephone": recording.source_rate < TELEPHONE_HZ,
+        "noisy": figures.speech_db - figures.floor_db < NOISY_DB,
+        "pause": any(end - begin > PAUSE_S for begin, end in pauses_of(voice)),
+        "words": wrong > WRONG,
+    }
+    return [reason for reason, true in reasons.items() if true]
 
 
 def voiced(sound: np.ndarray) -> tuple[int, int]:
@@ -351,6 +445,10 @@ def warn(found: Recordings, tell: Callable[[Notice], None]) -> None:
         names = [name for names in found.left_out.values() for name in names]
         count = len(names)
         tell(Notice(f"{count} recordings are left out: {found.words}", cause=", ".join(names[:3])))
+    if found.doubtful:
+        names = [name for names in found.doubtful.values() for name in names]
+        tell(Notice(f"some recordings are doubtful: {found.doubts}", cause=", ".join(names[:3]),
+                    hint="listen to them; all are learned"))  # fmt: skip
     if found.seconds < FEW_S:
         tell(Notice(f"{found.seconds / 60:.1f} minutes of speech is little", hint="record at least five minutes"))
 

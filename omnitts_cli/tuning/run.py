@@ -7,7 +7,7 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, field
 from dataclasses import replace as changed
 from functools import partial
@@ -20,11 +20,13 @@ import torch
 
 from omnitts_cli.audio.outlet import make_folder
 from omnitts_cli.audio.resample import resample
+from omnitts_cli.audio.target import put
 from omnitts_cli.devices.device import Device
 from omnitts_cli.errors import DeviceError, ModelError, Notice, UsageError
 from omnitts_cli.families.common.parts import Language, stored
 from omnitts_cli.families.known import family_of
 from omnitts_cli.fleet.disk import Lock
+from omnitts_cli.fleet.verify import wer
 from omnitts_cli.kernels import plain
 from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.settings.environment import EMBEDDED
@@ -32,19 +34,20 @@ from omnitts_cli.speech import adapters, voice_files
 from omnitts_cli.speech.clip import Clip
 from omnitts_cli.speech.exported import write_model
 from omnitts_cli.speech.load import ModelSource, device_for, stored_model
-from omnitts_cli.speech.transcribe import HEARD_AT, Transcriber, recogniser, recogniser_here
+from omnitts_cli.speech.transcribe import HEARD_AT, Transcriber, is_accurate, recogniser, recogniser_here
 from omnitts_cli.speech.tts import TTS, load
 from omnitts_cli.speech.voices import Voice
 from omnitts_cli.text.language import LANGUAGES
 from omnitts_cli.text.reading import read_transcript
+from omnitts_cli.tuning.folder import CARD, TRANSCRIPTS, draw, runs
 from omnitts_cli.tuning.heard import heard, vocabulary
 from omnitts_cli.tuning.prepared import PreparedClip, prepare
 from omnitts_cli.tuning.recordings import (
+    ALLOWED,
     MUCH_S,
     RATE,
     Recordings,
     SpokenClip,
-    Transcripts,
     examine,
     held_out,
     rows_in,
@@ -52,7 +55,8 @@ from omnitts_cli.tuning.recordings import (
 )
 from omnitts_cli.tuning.room import WayPlan
 from omnitts_cli.tuning.trainer import Course, Ids, LearningPlan, Trainer, refuse_few
-from omnitts_cli.tuning.verdict import MOST, SENTENCES, Compared, Sample, compare, pace_of, spoken, wer
+from omnitts_cli.tuning.transcripts import Transcripts
+from omnitts_cli.tuning.verdict import MOST, SENTENCES, Compared, Sample, compare, cosine, pace_of, spoken
 from omnitts_cli.voices import Cloned
 from omnitts_cli.weights.checkpoint import Checkpoint
 from omnitts_cli.weights.find import HubName, find, here
@@ -68,6 +72,7 @@ DRIFT = 0.15  # a pace that differs from that of the recordings by a larger shar
 LISTENED = 20  # held-out clips in which the model listens for words
 CODED_BADLY = 0.25  # share of the words; a warning says if the codes have lost more
 TINY_ERRS = 0.1  # the speaker encoder of `tiny` knows only its teacher's voices, and errs by this much about others
+UNLIKE = 0.5  # cosine of a clip's vector to the mean of its speaker's: a lower one may be another person
 CARD_STEP_S = 60.0  # of speech in a step on a card
 BY_HAND = "a .txt file with the words of each clip"
 
@@ -97,6 +102,7 @@ class TunePlan:
             ("recordings", f"{len(found.clips)} clips, {minutes(found.seconds)}"
              + (f"; {left} left out: {found.words}" if left else "")),
             ("mended", mended or "nothing"),
+            *([("doubtful", found.doubts)] if found.doubtful else []),
             ("held out", f"{len(self.held)} clips, {minutes(held)}"),
             ("model", f"{self.model}, {plan.words}"),
             *([("speakers", ", ".join(self.voices.values()))] if len(self.voices) > 1 else []),
@@ -131,6 +137,7 @@ class TunePlan:
         return {
             "name": self.name, "model": self.model, "folder": str(self.folder), "clips": len(found.clips),
             "seconds": round(found.seconds, 1), "held_out": len(self.held), "left_out": found.left_out,
+            "doubtful": found.doubtful,
             "mended": {what: count for what, count in found.mended.items() if count}, "rank": self.learning.rank,
             **({"speakers": self.voices} if len(self.voices) > 1 else {}),
             **({"memory_bytes": self.room.size_bytes, **asdict(self.room.way)} if self.room is not None else {}),
@@ -183,6 +190,7 @@ def tune(
     folder: str | PathLike[str] | None = None,
     transcribe: bool = False,
     asr_model: str | None = None,
+    allow: Collection[str] = (),
     replace: bool = False,
     full: bool = False,
     samples: bool = False,
@@ -202,8 +210,9 @@ def tune(
     consent: who the person is and when they agreed; it is stored in the voice.
     language: of the recordings, a code such as "en".
     folder: where the run keeps what it has done.
-    transcribe: a speech recogniser (asr_model) writes missing texts, and counts word errors of the result. Without it,
-    Whisper counts them if it is on the machine.
+    transcribe: a speech recogniser (asr_model) writes missing texts and cuts long recordings. It also checks the other
+    texts, and counts word errors of the result, as Whisper does without being asked if it is on the machine.
+    allow: reasons for which no clip is left out, of recordings.ALLOWED.
     full: all weights learn instead of an adapter; the result is a model folder, `model` in the folder of the run.
     max_memory: bytes of the device; with `full`, what is slower but takes less is chosen by it, or by what is free.
     samples: three sentences are spoken after each epoch.
@@ -219,6 +228,10 @@ def tune(
         raise UsageError(
             "whose voice is this, and have they agreed to it being copied?", hint='--consent "who, and when"'
         )
+    if unknown := [one for one in allow if one not in ALLOWED]:
+        raise UsageError(
+            f"--allow {unknown[0][:40]} is not known", hint=f"--allow {','.join(ALLOWED).replace(' ', '-')}"
+        )
     chosen, settings = device_of(fspath(model), device, threads, offline, full, max_memory)
     if full and samples:
         raise UsageError("--samples speaks adapters only", hint="leave out --full or --samples")
@@ -226,11 +239,10 @@ def tune(
     rate = rate or (FULL_RATE if full else LearningPlan.rate)
     learning = LearningPlan(full=full, rank=rank, alpha=2.0 * rank, rate=rate, epochs=epochs, minutes=minutes,
                             seed=seed, step_s=CARD_STEP_S if chosen.captures else LearningPlan.step_s)  # fmt: skip
-    hear = recogniser(offline, tell, asr_model, BY_HAND) if transcribe else None
-    transcripts = Transcripts(hear, place / "transcripts.json") if hear else None
-    hear = hear or (None if dry_run else recogniser_here())
+    hear = recogniser(offline, tell, asr_model, BY_HAND) if transcribe else recogniser_here()
+    transcripts = hear and Transcripts(hear, place / TRANSCRIPTS, transcribe, is_accurate(asr_model), language)
     plan = planned(
-        fspath(recordings), name, fspath(model), place, learning, share, chosen.name, tell, look, transcripts
+        fspath(recordings), name, fspath(model), place, learning, share, chosen.name, tell, look, transcripts, allow
     )
     if transcripts is not None:
         transcripts.keep()  # also if nothing is learned now: people can correct them first
@@ -264,11 +276,6 @@ def device_of(
     return chosen, EngineSettings.of({**given, "dtype": dtype}, "tune()")
 
 
-def runs() -> Path:
-    """Where runs are kept."""
-    return voice_files.folder().parent / "tune"
-
-
 def with_room(plan: TunePlan, device: Device) -> TunePlan:
     """The plan with the way in which all weights learn. Without one if the model has not been downloaded yet."""
     found = here(plan.model, variant="base")
@@ -280,12 +287,12 @@ def with_room(plan: TunePlan, device: Device) -> TunePlan:
 
 def planned(
     recordings: str, name: str, model: str, folder: Path, learning: LearningPlan, share: float, device: str,
-    tell: Callable[[Notice], None], look: LookAt, transcripts: Transcripts | None = None,
+    tell: Callable[[Notice], None], look: LookAt, transcripts: Transcripts | None = None, allow: Collection[str] = (),
 ) -> TunePlan:  # fmt: skip
     """Reads the recordings."""
     with tempfile.TemporaryDirectory(prefix="omnitts-tune-") as work:
-        rows = rows_in(recordings, Path(work))
-    found = examine(rows, tell, lambda count: look(TuneStage("reading", count / len(rows))), transcripts)
+        rows = rows_in(recordings, Path(work), folder / "recordings", transcripts is not None and transcripts.fills)
+    found = examine(rows, tell, lambda count: look(TuneStage("reading", count / len(rows))), transcripts, allow)
     if found.seconds > MUCH_S:
         tell(Notice(f"{found.seconds / 3600:.0f} hours are more than an adapter can learn", plain=True))
     texts = held_out(found.clips, share)
@@ -330,6 +337,7 @@ class TuneRun:
 
         def listen(epoch: int) -> dict[str, float]:
             self.keep_epoch(trainer, epoch, keep, made)
+            draw(self.plan.folder)
             return sampler.spoken(epoch) if sampler else {}
 
         course = trainer.run(self.plan.folder, self.tell, self.learning, listen)
@@ -355,6 +363,7 @@ class TuneRun:
             return Tuned(self.plan, course, compared, whole, pair=pair)
         if whole is not None:
             shutil.rmtree(whole)
+        put(self.plan.folder / CARD, adapters.card(self.plan.name, about).encode(), private=True)
         kept = []
         for who, voice in (voices if compared.won else clones).items():
             assert isinstance(voice.identity, Cloned)
@@ -450,7 +459,19 @@ class TuneRun:
             self.model.facts.samples_per_frame, COPIES, self.plan.folder / "prepared", self.sum,
             lambda count: self.look(TuneStage("encoding", count / len(clips))),
         )  # fmt: skip
+        self.warn_of_others(clips, found)
         return found[: len(self.plan.learned)], found[len(self.plan.learned) :]
+
+    def warn_of_others(self, clips: Sequence[SpokenClip], prepared: Sequence[PreparedClip]) -> None:
+        """Warns of clips that may be those of other people: by their vectors they are unlike the rest."""
+        unlike = []
+        for who in {clip.speaker for clip in prepared}:
+            mean = np.mean([one.vector for one in prepared if one.speaker == who], axis=0)
+            unlike += [clip.name for clip, one in zip(clips, prepared, strict=True)
+                       if one.speaker == who and cosine(one.vector, mean) < UNLIKE]  # fmt: skip
+        if unlike:
+            self.tell(Notice(f"{len(unlike)} recordings sound unlike the others", cause=", ".join(sorted(unlike)[:3]),
+                             hint="is it one speaker? Otherwise a column 'speaker' in the list"))  # fmt: skip
 
     def trainer(self, learned: list[PreparedClip], held: list[PreparedClip]) -> Trainer:
         part = self.pieces.language

@@ -27,6 +27,7 @@ from omnitts_cli.models.prompts import Draft, Prompter
 from omnitts_cli.models.sources import Names
 from omnitts_cli.request import Request, TextMode
 from omnitts_cli.tuning import checkpoints, loss
+from omnitts_cli.tuning.folder import CURVES
 from omnitts_cli.tuning.journal import Journal, falling_rate
 from omnitts_cli.tuning.learned import LearnedAdapter, fresh, places_in, with_gradients
 from omnitts_cli.tuning.learning import half, half_type
@@ -374,7 +375,7 @@ class Trainer:
         listen: Callable[[int], dict[str, float]],
     ) -> Course:  # fmt: skip
         course = self.resume(folder)
-        journal = Journal(folder / "curves.jsonl", "tune", echo=False)
+        journal = Journal(folder / CURVES, "tune", echo=False)
         began, saved = time.monotonic(), time.monotonic()
         if course.step == 0 and math.isnan(course.first):
             course.first = course.last = course.best = self.measure().loss

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from omnitts_cli.errors import GuardError
-from omnitts_cli.fleet.verify import aligned, words_of
 from omnitts_cli.models.roles import Cloner
 from omnitts_cli.speech.tts import TTS
 from omnitts_cli.speech.voices import Voice
@@ -187,12 +186,6 @@ def compare(cloned: Sequence[Sample], tuned: Sequence[Sample], pace: float, errs
 def broken(samples: Sequence[Sample]) -> int:
     """How many sentences ended too early, or could not be spoken."""
     return sum(sample.pace > BROKE_OFF or math.isnan(sample.pace) for sample in samples)
-
-
-def wer(text: str, heard: str, language: str | None) -> float:
-    """The share of the text's words that were understood wrongly."""
-    found = aligned(words_of(text, language), words_of(heard, language))
-    return found.errors / max(found.words, 1)
 
 
 def cosine(one: np.ndarray, other: np.ndarray) -> float:

@@ -18,7 +18,7 @@ def hum(seconds: float, seed: int = 0, level: float = 0.1, rate: int = RATE) -> 
     pitch = 120 + 10 * seed % 60 + 20 * np.sin(2 * np.pi * 2 * t)
     wave = sum(np.sin(k * 2 * np.pi * np.cumsum(pitch) / rate) / k for k in range(1, 12))
     noise = np.random.default_rng(seed).standard_normal(t.size)
-    return np.asarray(level * wave * (0.6 + 0.4 * np.sin(2 * np.pi * 3 * t)) + 0.0005 * noise, np.float32)
+    return np.asarray(level * wave * (0.51 + 0.49 * np.sin(2 * np.pi * 3 * t)) + 0.0005 * noise, np.float32)
 
 
 def write(folder: Path, name: str, sound: np.ndarray, text: str | None = WORDS, rate: int = RATE) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 import torch
 import tune_kit
 from command import Omnitts
-from recordings_kit import WORDS, many
+from recordings_kit import WORDS, hum, many, write
 
 import omnitts_cli
 from omnitts_cli.errors import Notice, UsageError
@@ -66,10 +67,14 @@ def test_a_tuned_voice_is_saved_and_speaks(omnitts: Omnitts, folder: Path, monke
     voice = voice_files.load("me")
     assert voice.adapter is not None and voice.about["consent"] == "me, today" and voice.about["licence"] == "CC0"
     assert voice.about["clips"] == "26" and voice.about["rank"] == "2" and "before" in voice.about["losses"]
+    place = Path(record["folder"])
+    assert "me, today" in (place / "README.md").read_text() and (place / "curves.svg").read_text().startswith("<svg")
     rest = ("-o", "me.wav", "hello", "--max-frames", "4", "--retries", "0")
     assert omnitts("say", "-v", "me", *rest).code == 0
     assert {path: path.read_bytes() for path in model.rglob("*") if path.is_file()} == before
     assert omnitts("tune", str(folder), *ARGUMENTS, "--consent", "me").code == 3  # the name is taken
+    assert omnitts("tune", "me", "--rm", "-y", "--json").json["removed"] == str(place) and not place.exists()
+    assert omnitts("tune", "me", "--rm", "-y").code == 3 and voice_files.names() == ["me"]
 
 
 def test_a_clone_is_kept_where_tuning_did_not_win(
@@ -107,6 +112,41 @@ def test_a_dry_run_learns_nothing(omnitts: Omnitts, folder: Path, home: Path) ->
     assert done.code == 0 and done.json["dry_run"]
     assert done.json["left_out"] == {"no transcript": [str(folder / "extra.wav")]}
     assert not Path(done.json["folder"]).exists() and voice_files.names() == []
+
+
+def test_a_check_can_be_overruled(omnitts: Omnitts, folder: Path) -> None:
+    write(folder, "short.wav", hum(0.6), "brown fox")
+    plain = ("tune", str(folder), "--name", "me", "--dry-run", "--json")
+    assert omnitts(*plain).json["left_out"] == {"too short": [str(folder / "short.wav")]}
+    assert omnitts(*plain, "--allow", "too-short,clipped").json["left_out"] == {}
+    assert omnitts(*plain, "--allow", "anything").code == 2
+
+
+def test_whisper_checks_the_texts_without_being_asked(
+    omnitts: Omnitts, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "recogniser_here", lambda: lambda sound: "the quick brown fox is all that it hears")
+    monkeypatch.setattr(run, "is_accurate", lambda model: True)
+    (folder / "untold.wav").write_bytes((folder / "00.wav").read_bytes())
+    plain = ("tune", str(folder), "--name", "me", "--dry-run", "--json", "--allow", "misheard")
+    found = omnitts(*plain).json
+    assert len(found["doubtful"]["words"]) == 30 and [*found["left_out"]] == ["no transcript"]
+    assert omnitts(*plain[:-2]).code == 3  # nothing is left
+
+
+def test_recordings_of_somebody_else_are_told(folder: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    judged(monkeypatch, 0.1)
+    plain, notices = run.prepare, list[Notice]()
+
+    def prepare(*given: Any) -> list[Any]:
+        first, *others = plain(*given)
+        return [replace(first, vector=-first.vector), *others]
+
+    monkeypatch.setattr(run, "prepare", prepare)
+    omnitts_cli.tune(folder, "me", consent="me", model=tune_kit.folder("small"), epochs=1, rank=2, folder=home / "run",
+                     tell=notices.append)  # fmt: skip
+    (told,) = [notice for notice in notices if notice.hint and "column 'speaker'" in notice.hint]
+    assert told.cause and ".wav" in told.cause and "," not in told.cause
 
 
 def test_bad_recordings_are_3(omnitts: Omnitts, home: Path) -> None:

@@ -12,9 +12,10 @@ import pytest
 
 import omnitts_cli
 from omnitts_cli.errors import GuardError
+from omnitts_cli.fleet.verify import wer
 from omnitts_cli.speech.clip import Clip
 from omnitts_cli.speech.voices import Voice
-from omnitts_cli.tuning.verdict import SENTENCES, Sample, compare, cosine, pace_of, spoken, wer
+from omnitts_cli.tuning.verdict import SENTENCES, Sample, compare, cosine, pace_of, spoken
 from omnitts_cli.voices import Adapter, Cloned, Pair
 
 

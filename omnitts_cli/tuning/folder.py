@@ -1,0 +1,110 @@
+"""The folder of a run: where it is, the picture of its curves, and its removal."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from omnitts_cli import files
+from omnitts_cli.audio.target import put
+from omnitts_cli.errors import InputError
+from omnitts_cli.fleet.disk import LOCK, Lock
+from omnitts_cli.parse import ParseError, json_object
+from omnitts_cli.speech import voice_files
+
+CURVES, PICTURE, CARD, TRANSCRIPTS = "curves.jsonl", "curves.svg", "README.md", "transcripts.json"
+FOLDERS = ("prepared", "recordings", "samples", "epochs", "model")
+MOST_CURVES = 64 << 20  # bytes
+WIDTH, HEIGHT, EDGE = 720, 360, 48  # of the picture
+GRID = 4
+
+
+def runs() -> Path:
+    """Where runs are kept."""
+    return voice_files.folder().parent / "tune"
+
+
+def removed(place: str) -> Path:
+    """Removes a run, which is the name of a voice or a folder, and returns its folder. What is not of the run stays."""
+    folder = Path(place) if Path(place).is_dir() else runs() / voice_files.check_name(place)
+    if not (folder / CURVES).is_file() and not (folder / "prepared").is_dir():
+        raise InputError(f"{folder} is not the folder of a run", hint=f"runs are in {runs()}")
+    lock = Lock(folder, str(folder))
+    try:
+        for name in FOLDERS:
+            if not (folder / name).is_symlink():
+                shutil.rmtree(folder / name, ignore_errors=True)
+        for path in [*(folder / name for name in (CURVES, PICTURE, CARD, TRANSCRIPTS)), *folder.glob("state.*")]:
+            path.unlink(missing_ok=True)
+    finally:
+        lock.release()
+    (folder / LOCK).unlink(missing_ok=True)
+    if not any(folder.iterdir()):
+        folder.rmdir()
+    return folder
+
+
+def read_curves(path: Path) -> list[dict[str, Any]]:
+    """The lines of the journal; those that were cut off by a kill are left out."""
+    found = []
+    for line in files.read(path, MOST_CURVES).decode("utf-8", "replace").splitlines():
+        try:
+            found.append(dict(json_object(line)))
+        except ParseError:
+            continue
+    return found
+
+
+def draw(folder: Path) -> None:
+    """Draws the losses of each step and those on the held-out clips beside the journal."""
+    try:
+        lines = read_curves(folder / CURVES)
+    except OSError:
+        return
+    steps, held = points(lines)
+    if len(steps) + len(held) > 1:
+        put(folder / PICTURE, picture(steps, held).encode())
+
+
+def points(lines: Iterable[Mapping[str, Any]]) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
+    """(step, loss) of the steps, and of the held-out clips. Of a step that was made twice, the last one."""
+    steps, held, at = dict[float, float](), dict[float, float](), 0.0
+    for line in lines:
+        if "first" in line and "rest" in line and "step" in line:
+            at = float(line["step"])
+            steps[at] = float(line["first"]) + 0.3 * float(line["rest"])
+        elif "held" in line:
+            held[0.0 if not line.get("epoch") else at] = float(line["held"])
+    return sorted(steps.items()), sorted(held.items())
+
+
+def picture(steps: list[tuple[float, float]], held: list[tuple[float, float]]) -> str:
+    """An SVG with both curves."""
+    every = [*steps, *held]
+    most = max(x for x, _ in every) or 1.0
+    low, high = min(y for _, y in every), max(y for _, y in every)
+    high = high if high > low else low + 1.0
+
+    def at(point: tuple[float, float]) -> str:
+        x = EDGE + (WIDTH - 2 * EDGE) * point[0] / most
+        return f"{x:.1f},{EDGE + (HEIGHT - 2 * EDGE) * (high - point[1]) / (high - low):.1f}"
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" '
+        'font-size="12">',
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>',
+    ]
+    for number in range(GRID + 1):
+        loss = low + (high - low) * number / GRID
+        y = at((0.0, loss)).partition(",")[2]
+        parts.append(f'<path d="M{EDGE} {y}H{WIDTH - EDGE}" stroke="#ddd"/>')
+        parts.append(f'<text x="{EDGE - 6}" y="{y}" text-anchor="end">{loss:.2f}</text>')
+    parts.append(f'<polyline points="{" ".join(map(at, steps))}" fill="none" stroke="#9bb8d3"/>')
+    parts.append(f'<polyline points="{" ".join(map(at, held))}" fill="none" stroke="#c0392b" stroke-width="2"/>')
+    parts += [f'<circle cx="{x}" cy="{y}" r="3" fill="#c0392b"/>' for x, y in (at(one).split(",") for one in held)]
+    parts.append(f'<text x="{EDGE}" y="{EDGE / 2}" fill="#c0392b">held-out clips</text>')
+    parts.append(f'<text x="{EDGE + 110}" y="{EDGE / 2}" fill="#5b7d9c">steps</text>')
+    parts.append(f'<text x="{WIDTH / 2}" y="{HEIGHT - 12}" text-anchor="middle">steps (at most {most:.0f})</text>')
+    return "\n".join([*parts, "</svg>\n"])

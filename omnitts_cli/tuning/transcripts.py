@@ -1,0 +1,50 @@
+"""What a recogniser understood in recordings. It writes missing texts, and checks those that there are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from omnitts_cli import files, parse
+from omnitts_cli.audio.resample import resample
+from omnitts_cli.audio.target import put
+from omnitts_cli.fleet.verify import wer
+from omnitts_cli.speech.transcribe import HEARD_AT, Transcriber
+
+MOST_BYTES = 256 << 20
+RATE = 24_000
+
+
+class Transcripts:
+    """By the checksum of the samples. A file in the folder of the run keeps them, so that the same command learns the
+    same words. `fills`: it writes the texts of recordings that have none. `checks`: it is good enough to doubt texts.
+    """
+
+    def __init__(
+        self, hear: Transcriber, path: Path, fills: bool = True, checks: bool = False, language: str | None = None
+    ) -> None:
+        self.fills, self.checks = fills, checks
+        self._hear, self._path, self._language = hear, path, language
+        self._known: dict[str, str] = {}
+        try:
+            known = parse.json_object(files.read(path, MOST_BYTES), parse.Limits(MOST_BYTES))
+            self._known = {digest: text for digest, text in known.items() if isinstance(text, str)}
+        except (OSError, ValueError, AttributeError):
+            pass  # there is no file, or it is damaged: transcripts are made again
+
+    def of(self, sound: np.ndarray, digest: str) -> str:
+        """The words in samples at 24 kHz; may be empty."""
+        if digest not in self._known:
+            self._known[digest] = " ".join(self._hear(resample(sound, RATE, HEARD_AT)).split())
+        return self._known[digest]
+
+    def wrong(self, text: str, sound: np.ndarray, digest: str) -> float:
+        """The share of a text's words that are not those of its recording; 0 if nothing is checked."""
+        return wer(text, self.of(sound, digest), self._language) if self.checks else 0.0
+
+    def keep(self) -> None:
+        if self._known:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            put(self._path, json.dumps(self._known, ensure_ascii=False, indent=1).encode(), private=True)
