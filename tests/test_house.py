@@ -7,7 +7,6 @@ import functools
 import re
 import runpy
 import subprocess
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -160,21 +159,6 @@ def test_every_test_file_has_its_file() -> None:
         if test.name not in about_the_house | ROOM_PROOFS and not mirrored(test)
     ]
     assert strays == []
-
-
-def test_files_without_a_test_file_are_only_named() -> None:
-    """Plain data and one-line rooms need no test of their own, so this warns instead of failing."""
-    tests = {str(test.relative_to(HOUSE / "tests")) for test in tracked("tests/**/test_*.py", "tests/test_*.py")}
-    lonely = []
-    for path in tracked("omnitts_cli/*.py"):
-        *rooms, name = path.relative_to(PACKAGE).parts
-        own = "/".join([*rooms, f"test_{name}"])
-        room = "/".join([*rooms[:-1], f"test_{rooms[-1]}.py"]) if rooms else own
-        if not name.startswith("__") and not tests & {own, room}:
-            lonely.append("/".join([*rooms, name]))
-    if lonely:
-        warnings.warn("no test file of their own: " + ", ".join(lonely), stacklevel=1)
-    assert len(lonely) < len(tracked("omnitts_cli/*.py")), "tests do not mirror the package at all"
 
 
 def test_no_init_files_in_tests() -> None:
