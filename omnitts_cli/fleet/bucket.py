@@ -99,11 +99,12 @@ class Bucket:
             with self._doing("write"):
                 self._store.put([str(path) for path, _ in pairs], [self._path(name) for _, name in pairs])
 
-    def get(self, name: str) -> bytes | None:
-        """The bytes of an object; None if there is none."""
+    def get(self, name: str, start: int | None = None, length: int = 0) -> bytes | None:
+        """The bytes of an object, or some of them; None if there is none."""
+        end = None if start is None else start + length
         with self._doing("read"):
             try:
-                data: bytes = self._store.cat_file(self._path(name))
+                data: bytes = self._store.cat_file(self._path(name), start=start, end=end)
             except FileNotFoundError:
                 return None
         return data
@@ -119,15 +120,6 @@ class Bucket:
         if wrong:
             raise self._failed("read", wrong[0])
         return {name: data[path] for name in names if (path := self._path(name)) in data}
-
-    def part(self, name: str, start: int, length: int) -> bytes | None:
-        """Some bytes of an object."""
-        with self._doing("read"):
-            try:
-                data: bytes = self._store.cat_file(self._path(name), start=start, end=start + length)
-            except FileNotFoundError:
-                return None
-        return data
 
     def fetch(self, name: str, path: Path) -> None:
         """Copies an object to a file."""

@@ -69,14 +69,7 @@ class Cluster:
         self.ray = imported(address)
         on_cpu, wanted = task.model.on_cpu, job.corpus.workers
         self._connect(address, wanted if on_cpu else None)
-        kind = "CPU" if on_cpu else "GPU"
-        there = int(self.ray.cluster_resources().get(kind, 0))
-        if not there:
-            raise DeviceError(f"--ray {job.corpus.ray}: the cluster has no {kind}", hint="-d cpu, or ray status")
-        if wanted and wanted > there:
-            raise UsageError(
-                f"--workers {wanted}: the cluster has {there} {kind}{'s' * (there > 1)}", hint=f"--workers {there}"
-            )
+        there = room_for("CPU" if on_cpu else "GPU", self.ray, address, wanted, "--workers")
         count = min(wanted or there, rows)
         if count >= MANY_WORKERS and job.corpus.to == "files":
             job.tell(Notice(f"{count} workers write one file a row; the file system may be slower than they are",
@@ -137,6 +130,18 @@ def connect(ray: Any, address: str, **local: Any) -> None:
         words = str(error).splitlines()[0][:200]
         hint = "ray status" if address in (LOCAL, "auto") else f"ray status --address={address}"
         raise DeviceError(f"cannot use Ray at '{address}'", cause=words, hint=hint) from None
+
+
+def room_for(kind: str, ray: Any, address: str, wanted: int | None, option: str) -> int:
+    """How many CPUs or GPUs the cluster has; an error if these are fewer than an option wants."""
+    there = int(ray.cluster_resources().get(kind, 0))
+    if not there:
+        raise DeviceError(f"--ray {address}: the cluster has no {kind}", hint="-d cpu, or ray status")
+    if wanted and wanted > there:
+        raise UsageError(
+            f"{option} {wanted}: the cluster has {there} {kind}{'s' * (there > 1)}", hint=f"{option} {there}"
+        )
+    return there
 
 
 def check_start(words: str) -> None:

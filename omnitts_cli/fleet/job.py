@@ -36,7 +36,7 @@ from omnitts_cli.fleet.rows import RowRules, VoiceChoice
 from omnitts_cli.fleet.run import BatchRun, Look, Pace, Pending, copy_rows, keys_of, pending
 from omnitts_cli.fleet.speaker import RowSpeaker
 from omnitts_cli.fleet.store import PARTS, Files, ParquetParts, Shards, Store
-from omnitts_cli.fleet.verify import Verifier
+from omnitts_cli.fleet.verify import Recogniser, Verifier
 from omnitts_cli.settings.corpus import Corpus, Verification
 from omnitts_cli.settings.table import Speech, TextIn
 from omnitts_cli.speech.hub_recogniser import PREFIX, HubRecogniser
@@ -448,13 +448,12 @@ class BatchJob:
                 pace.begin()
                 try:
                     BatchRun(plan, store, journal, speaker, model.mask, pace, self.look).speak(mine, tries)
-                except OutputError as error:
-                    cause = error.__cause__
+                except (OutputError, OSError) as error:
+                    cause = error if isinstance(error, OSError) else error.__cause__
+                    if not isinstance(cause, OSError):
+                        raise
                     left = self.bytes_for(max(pace.expected_s - pace.expected_done_s, 0.0))
-                    raise (disk.failed(cause, work.parent, left) if isinstance(cause, OSError) else error) from None
-                except OSError as error:
-                    left = self.bytes_for(max(pace.expected_s - pace.expected_done_s, 0.0))
-                    raise disk.failed(error, work.parent, left) from error
+                    raise disk.failed(cause, work.parent, left) from cause
 
     def speaker(self, tts: TTS, plan: RowPlan, work: Path, model: PlannedModel, closing: ExitStack) -> RowSpeaker:
         """What speaks rows through an open model."""
@@ -487,24 +486,20 @@ class BatchJob:
             return None
         cores = max(1, physical_cores() // 2)  # the others are the engine's
         workers = max(1, cores // THREADS_EACH)
-        model = self.checks.asr_model
+        model, where = self.checks.asr_model, self.checks.asr_device
+        offline = bool(self.machine["offline"])
+        recogniser: Recogniser
         if model is not None and model.startswith(PREFIX):
-            offline = bool(self.machine["offline"])
-            found = Verifier(HubRecogniser(model, device=self.checks.asr_device, offline=offline), self.checks.max_wer)
-            closing.callback(found.close)
-            return found
-        try:
-            recogniser = Whisper(
-                model,
-                device=self.checks.asr_device,
-                threads=min(cores, THREADS_EACH),
-                workers=workers,
-                offline=bool(self.machine["offline"]),
-            )
-        except ImportError:
-            raise UsageError(
-                "--verify asr needs faster-whisper, which is not installed", hint="pip install faster-whisper"
-            ) from None
+            workers, recogniser = 1, HubRecogniser(model, device=where, offline=offline)
+        else:
+            try:
+                recogniser = Whisper(
+                    model, device=where, threads=min(cores, THREADS_EACH), workers=workers, offline=offline
+                )
+            except ImportError:
+                raise UsageError(
+                    "--verify asr needs faster-whisper, which is not installed", hint="pip install faster-whisper"
+                ) from None
         verifier = Verifier(recogniser, self.checks.max_wer, workers)
         closing.callback(verifier.close)
         return verifier

@@ -161,7 +161,7 @@ class ObjectShards(Shards):
     def sound(self, record: Any, output: str) -> bytes | None:
         name = self._name(int(record["shard"]))
         if not self._to_parquet:
-            data = self._bucket.part(name, int(record["offset"]), int(record["length"]))
+            data = self._bucket.get(name, int(record["offset"]), int(record["length"]))
             return data if data is not None and sha8(data) == int(record["sha"]) else None
         if int(record["shard"]) not in self._sizes():
             return None

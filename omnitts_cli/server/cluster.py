@@ -9,8 +9,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from omnitts_cli.errors import DeviceError, ModelError, UsageError
-from omnitts_cli.fleet.cluster import INSTALL, LOCAL, connect, imported
+from omnitts_cli.errors import ModelError, UsageError
+from omnitts_cli.fleet.cluster import INSTALL, LOCAL, connect, imported, room_for
 from omnitts_cli.server import listen
 from omnitts_cli.server.replica import NAME, Order
 from omnitts_cli.settings.environment import fast_proxy
@@ -29,7 +29,8 @@ def run(
     try:
         if order.settings.get("device") == "auto" and not ray.cluster_resources().get("GPU"):
             order = replace(order, gpus=0.0)
-        most = machines(ray, order, replicas, address)
+        wanted = None if replicas == "auto" else int(replicas)
+        most = room_for("GPU" if order.gpus else "CPU", ray, address, wanted, "--replicas")
         port = order.options.port or free_port(order.options.host)
         try:
             with suppress(ValueError):
@@ -63,18 +64,6 @@ def last_line(error: Exception) -> str:
     """What went wrong: Ray's errors end with it, after the stack of another process."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1][:300] if lines else type(error).__name__
-
-
-def machines(ray: Any, order: Order, replicas: int | str, address: str) -> int:
-    """How many replicas the cluster has room for."""
-    kind = "GPU" if order.gpus else "CPU"
-    there = int(ray.cluster_resources().get(kind, 0))
-    if not there:
-        raise DeviceError(f"--ray {address}: the cluster has no {kind}", hint="-d cpu, or ray status")
-    if replicas != "auto" and int(replicas) > there:
-        raise UsageError(f"--replicas {replicas}: the cluster has {there} {kind}{'s' * (there > 1)}",
-                         hint=f"--replicas {there}")  # fmt: skip
-    return there
 
 
 def free_port(host: str) -> int:

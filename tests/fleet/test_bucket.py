@@ -16,11 +16,11 @@ from omnitts_cli.fleet.disk import this_process
 
 
 def check(bucket: Bucket, folder: Path) -> None:
-    assert bucket.get("a") is None and bucket.sizes() == {} and bucket.part("a", 0, 1) is None
+    assert bucket.get("a") is None and bucket.sizes() == {} and bucket.get("a", 0, 1) is None
     bucket.put("a", b"one")
     bucket.put("b/c", b"23456")
     assert bucket.sizes() == {"a": 3} and bucket.sizes("b") == {"c": 5} and bucket.sizes("none") == {}
-    assert bucket.get("a") == b"one" and bucket.part("b/c", 1, 2) == b"34"
+    assert bucket.get("a") == b"one" and bucket.get("b/c", 1, 2) == b"34"
     assert bucket.get_all(["a", "none", "b/c"]) == {"a": b"one", "b/c": b"23456"} and bucket.get_all([]) == {}
     assert bucket.put_new("new", b"x") and not bucket.put_new("new", b"y") and bucket.get("new") == b"x"
     (folder / "one").write_bytes(b"1" * 1000)

@@ -46,7 +46,7 @@ def test_rows_and_bytes_are_those_of_a_folder(omnitts: Call, home: Path, memory:
     row = lines_of(memory)["r7"]
     if to == "webdataset":
         assert row["output"].startswith("shard-")
-        sound = Bucket(memory).part(row["output"], row["offset"], row["bytes"])
+        sound = Bucket(memory).get(row["output"], row["offset"], row["bytes"])
         assert hashlib.sha256(sound or b"").hexdigest() == row["sha256"]
     assert Bucket(memory).get("report.md") and Bucket(memory).get(".omnitts/run") is None
     assert speak(omnitts, memory, TEXTS, "--to", to)["spoken_now"] == 0
