@@ -484,7 +484,7 @@ def wide(call: CodecCall) -> str:
     rows, columns = call.rows, call.columns
     if call.taps == 1 and call.flat:
         rows, columns = 1, rows * columns  # streams as one
-    return "" if tiles.wide_tile(rows, columns, call.inputs, call.outputs, call.adds) else "for large products"
+    return "" if tiles.wide_tile(rows, columns, call.inputs, call.outputs) else "for large products"
 
 
 def pointers(call: CodecCall) -> str:

@@ -133,14 +133,10 @@ UNIT_ENOUGH = 220
 WIDE_TILES: tuple[CodecTile, ...] = ((128, 128, 64, 8, 4), (64, 128, 64, 4, 4))
 """Tiles whose operands the copy engine fetches. The second is for calls whose columns the first does not divide.
 Measured at 16 frames of 32 streams."""
-LARGE_WIDE_TILES: tuple[CodecTile, ...] = ((128, 256, 64, 8, 4), (256, 128, 64, 8, 4))
-"""The same for calls of many columns; they fetch a quarter less."""
 WIDE_ENOUGH = 264
 """The least number of programs for the copy engine: two per multiprocessor ..."""
 WIDE_ENOUGH_SMALL = 132
 """... or one per multiprocessor, with the second tile."""
-WIDE_ENOUGH_LARGE = 660
-"""The least number of programs for the large tiles: five per multiprocessor."""
 
 
 class CodecPlan(NamedTuple):
@@ -190,20 +186,11 @@ def ordered_tile(count: int, outputs: int) -> CodecTile:
     return ORDERED_TILES[-1]
 
 
-def wide_tile(rows: int, columns: int, inputs: int, outputs: int, adds: bool) -> CodecTile | None:
-    """The copy engine's tile for a product of `columns` columns in each of `rows` streams; None if there is none.
-    `adds`: a residual is added; for such products the large tiles have not been measured in an engine."""
-
-    def programs(tile: CodecTile) -> int:
-        suits = not (columns % tile[0] or outputs % tile[1] or inputs % tile[2])
-        return rows * columns // tile[0] * (outputs // tile[1]) if suits else 0
-
-    for tile in () if adds else LARGE_WIDE_TILES:
-        if programs(tile) >= WIDE_ENOUGH_LARGE:
-            return tile
+def wide_tile(rows: int, columns: int, inputs: int, outputs: int) -> CodecTile | None:
+    """The copy engine's tile for a product of `columns` columns in each of `rows` streams; None if there is none."""
     for tile, enough in zip(WIDE_TILES, (WIDE_ENOUGH, WIDE_ENOUGH_SMALL), strict=True):
-        if found := programs(tile):
-            return tile if found >= enough else None
+        if not (columns % tile[0] or outputs % tile[1] or inputs % tile[2]):
+            return tile if rows * columns // tile[0] * (outputs // tile[1]) >= enough else None
     return None
 
 

@@ -75,7 +75,7 @@ def product(
     columns, outputs = length - (layer.taps - 1) * layer.dilation, layer.weight.shape[0]
     if layer.taps == 1 and all(one is None or one.is_contiguous() for one in (residual, before, out)):
         rows, length, columns = 1, rows * length, rows * columns  # streams as one
-    tile = wide_tile(rows, columns, inputs, outputs, residual is not None)
+    tile = wide_tile(rows, columns, inputs, outputs)
     assert tile is not None
     block_m, block_n, block_k, warps, stages = tile
     stages = stages_in((block_m + block_n) * block_k * 2, stages)

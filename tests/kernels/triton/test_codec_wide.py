@@ -27,7 +27,6 @@ pytestmark = [
 DEVICE = "cpu" if INTERPRETED else "cuda"
 SIZE = 1 if INTERPRETED else 4
 """The interpreter takes seconds for tiles of the real size."""
-NEVER = 1 << 40
 
 
 @pytest.fixture
@@ -37,9 +36,7 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
     monkeypatch.setattr(tiles, "WIDE_ENOUGH", 1)
     monkeypatch.setattr(tiles, "WIDE_ENOUGH_SMALL", 1)
-    monkeypatch.setattr(tiles, "WIDE_ENOUGH_LARGE", NEVER)
     if INTERPRETED:
-        monkeypatch.setattr(tiles, "LARGE_WIDE_TILES", ((32, 64, 16, 4, 3), (64, 32, 16, 4, 3)))
         monkeypatch.setattr(tiles, "WIDE_TILES", ((32, 32, 16, 4, 3), (16, 32, 16, 4, 3)))
     return codec_wide
 
@@ -62,26 +59,20 @@ def layer(outputs: int, inputs: int, taps: int = 1, dilation: int = 1, activatio
 
 
 @pytest.mark.parametrize(
-    ("streams", "columns", "inputs", "outputs", "taps", "dilation", "activation", "adds", "keeps", "large"),
+    ("streams", "columns", "inputs", "outputs", "taps", "dilation", "activation", "adds", "keeps"),
     [
-        pytest.param(2, 64, 32, 64, 7, 3, "snake", False, False, False, id="convolution"),
-        pytest.param(2, 64, 32, 64, 7, 3, "snake", False, False, True, id="convolution, many outputs in a tile"),
-        pytest.param(
-            2, 64, 32, 96, 2, 1, "snake", False, True, True, id="transposed convolution, many columns in a tile"
-        ),
-        pytest.param(2, 32, 48, 64, 1, 1, "snake", True, True, False, id="added to the residual"),
-        pytest.param(3, 32, 32, 96, 2, 1, "", False, True, False, id="transposed convolution"),
-        pytest.param(3, 16, 48, 64, 7, 1, "snake", False, False, False, id="convolution, few columns"),
-        pytest.param(3, 16, 32, 96, 2, 1, "snake", False, True, False, id="transposed convolution, few columns"),
-        pytest.param(4, 8, 32, 64, 1, 1, "gelu", False, False, False, id="streams as one"),
+        pytest.param(2, 64, 32, 64, 7, 3, "snake", False, False, id="convolution"),
+        pytest.param(2, 32, 48, 64, 1, 1, "snake", True, True, id="added to the residual"),
+        pytest.param(3, 32, 32, 96, 2, 1, "", False, True, id="transposed convolution"),
+        pytest.param(3, 16, 48, 64, 7, 1, "snake", False, False, id="convolution, few columns"),
+        pytest.param(3, 16, 32, 96, 2, 1, "snake", False, True, id="transposed convolution, few columns"),
+        pytest.param(4, 8, 32, 64, 1, 1, "gelu", False, False, id="streams as one"),
     ],
 )
 def test_product(
     wide: ModuleType, streams: int, columns: int, inputs: int, outputs: int, taps: int, dilation: int,
-    activation: str, adds: bool, keeps: bool, large: bool,
+    activation: str, adds: bool, keeps: bool,
 ) -> None:  # fmt: skip
-    if large:
-        tiles.WIDE_ENOUGH_LARGE = 1
     columns, inputs, outputs = columns * SIZE, inputs * SIZE, outputs * SIZE
     one = layer(outputs, inputs, taps, dilation, activation)
     x = random(streams, columns + (taps - 1) * dilation, inputs).half()
@@ -136,20 +127,6 @@ def test_sums_have_the_bits_of_the_other_kernels(wide: ModuleType, columns: int,
         kept = torch.zeros(4, columns, 2 * channels, device=DEVICE).half()
         ops.product(x[:, : columns + 1].contiguous(), rise, before=kept, out=torch.empty_like(kept))
         results.append((residual, out, kept))
-    for got, wanted in zip(*results, strict=True):
-        assert torch.equal(got, wanted)
-
-
-@pytest.mark.skipif(INTERPRETED, reason="the interpreter adds in NumPy's order")
-@pytest.mark.parametrize(("inputs", "outputs", "taps"), [(768, 768, 7), (768, 1920, 2)])
-def test_large_tiles_have_the_bits_of_the_others(wide: ModuleType, inputs: int, outputs: int, taps: int) -> None:
-    one, x = layer(outputs, inputs, taps), random(4, 512 + taps - 1, inputs).half()
-    results = []
-    for enough in (1, NEVER):
-        tiles.WIDE_ENOUGH_LARGE = enough
-        kept, track = random(4, 512, outputs, seed=5).half(), torch.zeros(4, 518, outputs, device=DEVICE).half()
-        wide.product(x, one, None, kept, track[:, 6:])
-        results.append((kept, track))
     for got, wanted in zip(*results, strict=True):
         assert torch.equal(got, wanted)
 
