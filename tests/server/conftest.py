@@ -24,6 +24,17 @@ def server() -> Iterator[Running]:
         yield running
 
 
+@pytest.fixture(scope="session")
+def clip() -> bytes:
+    """Four seconds of noise with pauses, as a WAV file."""
+    import numpy as np
+
+    from omnitts_cli.audio import wav
+
+    noise = np.random.default_rng(0).standard_normal(96_000) * 0.1 * (np.sin(np.arange(96_000) / 8000) > 0)
+    return wav.whole(noise.astype(np.float32), 24_000)
+
+
 @pytest.fixture
 def serve() -> Iterator[Callable[..., Running]]:
     """Starts servers with options of their own; they end with the test."""

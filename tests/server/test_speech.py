@@ -159,37 +159,33 @@ def test_notices_about_the_text_are_in_the_answer_and_in_the_log(server: Running
 # -- what clients of other servers send
 
 
-@pytest.fixture(scope="module")
-def clip() -> str:
-    """Four seconds of noise with pauses, as a data URL of 256 KB."""
-    noise = np.random.default_rng(0).standard_normal(96_000) * 0.1 * (np.sin(np.arange(96_000) / 8000) > 0)
-    file = io.BytesIO()
-    soundfile.write(file, noise.astype(np.float32), 24_000, format="WAV")
-    return "data:audio/wav;base64," + base64.b64encode(file.getvalue()).decode()
+@pytest.fixture
+def url(clip: bytes) -> str:
+    return "data:audio/wav;base64," + base64.b64encode(clip).decode()
 
 
-def test_instructions_to_a_voice_without_styles_are_ignored_and_told(server: Running, clip: str) -> None:
-    plain = server.speech("Hello.", ref_audio=clip)
-    answer = server.speech("Hello.", ref_audio=clip, instructions="softly")
+def test_instructions_to_a_voice_without_styles_are_ignored_and_told(server: Running, url: str) -> None:
+    plain = server.speech("Hello.", ref_audio=url)
+    answer = server.speech("Hello.", ref_audio=url, instructions="softly")
     assert answer.status == 200 and answer.body == plain.body
     assert answer.headers["x-ignored-fields"] == "instructions" and "instructions" in answer.headers["x-notices"]
-    last = server.speech("Hello.", ref_audio=clip, instructions="softly", stream=True).events[-1]
+    last = server.speech("Hello.", ref_audio=url, instructions="softly", stream=True).events[-1]
     assert last["ignored_fields"] == ["instructions"] and "instructions" in last["notices"][0]
-    item = {"input": "Hello.", "ref_audio": clip, "instructions": "softly"}
+    item = {"input": "Hello.", "ref_audio": url, "instructions": "softly"}
     result = server.request("POST", "/v1/audio/speech/batch", {"items": [item]}).json["results"][0]
     assert result["ignored_fields"] == ["instructions"] and result["error"] is None and len(result["notices"]) == 1
     styled = server.speech("Hello.", voice="ben", instructions="softly")  # this model's own voices have styles
     assert "x-ignored-fields" not in styled.headers and styled.body != server.speech("Hello.", voice="ben").body
 
 
-def test_every_field_that_names_a_voice_is_followed(server: Running, clip: str) -> None:
+def test_every_field_that_names_a_voice_is_followed(server: Running, url: str) -> None:
     ben = server.speech("Hello.", voice="ben").body
     assert ben != server.speech("Hello.").body
     for fields in ({"speaker": "ben"}, {"voice_id": "ben"}, {"voice": "me", "voice_aliases": {"Me": "ben"}}):
         answer = server.speech("Hello.", **fields)
         assert (answer.body, answer.headers["x-voice"]) == (ben, "ben")
-    cloned = server.speech("Hello.", ref_audio=clip, ref_text="Hello.")
-    assert server.speech("Hello.", references=[{"audio_path": clip, "text": "Hello."}]).body == cloned.body
+    cloned = server.speech("Hello.", ref_audio=url, ref_text="Hello.")
+    assert server.speech("Hello.", references=[{"audio_path": url, "text": "Hello."}]).body == cloned.body
     answer = server.speech("Hello.", references=[{"audio_path": "data:audio/wav;base64,AAAA"}])
     assert (answer.status, answer.json["error"]["param"]) == (400, "references")
 
@@ -225,8 +221,8 @@ def test_more_tokens_than_a_sentence_can_have_are_no_limit(server: Running) -> N
 
 
 @pytest.mark.parametrize("form", ["wav", "pcm"])
-def test_references_and_a_stream_have_the_events_of_sglang_omni(server: Running, clip: str, form: str) -> None:
-    fields = {"response_format": form, "references": [{"audio_path": clip}], "stream": True}
+def test_references_and_a_stream_have_the_events_of_sglang_omni(server: Running, url: str, form: str) -> None:
+    fields = {"response_format": form, "references": [{"audio_path": url}], "stream": True}
     answer = server.speech("Hello there.", **fields)
     lines = [line.removeprefix("data: ") for line in answer.body.decode().split("\n\n")[:-1]]
     assert answer.headers["content-type"].startswith("text/event-stream") and lines.pop() == "[DONE]"
@@ -238,7 +234,7 @@ def test_references_and_a_stream_have_the_events_of_sglang_omni(server: Running,
     if form == "wav":  # each is a file
         files = [wave.open(io.BytesIO(sound)) for sound in sounds]
         sounds = [file.readframes(file.getnframes()) for file in files]
-    assert b"".join(sounds) == server.speech("Hello there.", ref_audio=clip).body and len(sounds) > 1
+    assert b"".join(sounds) == server.speech("Hello there.", ref_audio=url).body and len(sounds) > 1
 
 
 def test_streamed_wav_has_the_length_that_openai_sends(server: Running) -> None:

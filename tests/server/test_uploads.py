@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import base64
-import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from serving import Running
 from wire import Answer, multipart
@@ -26,15 +24,6 @@ def folder(server: Running, tmp_path: Path) -> Iterator[Path]:
     server.state.saved.changed()
     yield tmp_path / "voices"
     voice_files._chosen.clear()
-
-
-@pytest.fixture(scope="module")
-def clip() -> bytes:
-    """Four seconds of noise with pauses, as a WAV file."""
-    noise = np.random.default_rng(0).standard_normal(24_000 * 4) * 0.1 * (np.sin(np.arange(96_000) / 8000) > 0)
-    file = io.BytesIO()
-    soundfile.write(file, noise.astype(np.float32), 24_000, format="WAV")
-    return file.getvalue()
 
 
 def post(server: Running, **parts: Any) -> Answer:
