@@ -83,7 +83,7 @@ class Outlet:
         """Seeks; on a pipe, only the position is remembered."""
         start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self.sent}[whence]
         self._position = start + offset
-        if self.seekable:
+        if self.seekable and not getattr(self.file, "closed", False):  # an encoder that failed still ends its file
             self.file.seek(self._base + self._position)  # type: ignore[union-attr]
         return self._position
 

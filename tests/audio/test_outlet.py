@@ -74,6 +74,15 @@ def test_corrections_are_relative_to_where_the_stream_began(tmp_path: Path) -> N
     assert (tmp_path / "f").read_bytes() == b"beforeAbc"
 
 
+def test_an_encoder_may_end_its_file_after_that_was_closed(tmp_path: Path) -> None:
+    """As that of FLAC does where the disk was full: a word about it would be a traceback on the terminal."""
+    with (tmp_path / "x").open("wb") as file:
+        outlet = Outlet(file, "x")
+        outlet.write(b"abcdef")
+    assert outlet.seek(2) == 2 and outlet.write(b"z") == 1
+    assert (tmp_path / "x").read_bytes() == b"abcdef"
+
+
 def test_a_file_opened_for_appending_is_no_place_for_corrections(tmp_path: Path) -> None:
     with open(tmp_path / "f", "ab", buffering=0) as file:
         assert not can_seek(file)

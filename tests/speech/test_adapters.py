@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pickle
-from collections.abc import Callable
+import tracemalloc
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from omnitts_cli.speech import adapters, voice_files
 from omnitts_cli.speech.voice_files import SavedVoice
 from omnitts_cli.voices import Adapter, Cloned, Pair
 
+MOST_BYTES = 16 << 20  # for headers; the hostile sizes are larger
 NAMES = ("talker.model.layers.0.self_attn.q_proj", "talker.code_predictor.model.layers.1.mlp.down_proj")
 
 
@@ -184,8 +187,55 @@ HOSTILE: dict[str, Callable[[dict[str, Any]], Any]] = {
 def test_hostile_voice_files_are_refused(tmp_path: Path, what: str) -> None:
     path = tuned(tmp_path)
     rewritten(path, HOSTILE[what])
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError) as caught, little_memory():
         voice_files.read(path)
+    assert caught.value.cause
+
+
+@contextlib.contextmanager
+def little_memory() -> Iterator[None]:
+    """Nothing inside takes much memory, whatever sizes a file names."""
+    tracemalloc.start()
+    try:
+        yield
+    finally:
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < MOST_BYTES
+
+
+def half(head: dict[str, Any]) -> None:
+    head.pop(next(name for name in head if name.endswith("lora_B.weight")))
+
+
+def first_is(**fields: Any) -> Callable[[dict[str, Any]], None]:
+    return lambda head: head[next(name for name in head if name.endswith("lora_A.weight"))].update(fields)
+
+
+HOSTILE_PEFT: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "half a pair": half,
+    "a huge shape": first_is(shape=[2**39, 2**39]),
+    "a high rank": lambda head: [
+        one.update(shape=[257, 65_536] if "lora_A" in name else [65_536, 257], data_offsets=[0, 4 * 257 * 65_536])
+        for name, one in head.items() if name != "__metadata__"
+    ],
+    "a wide shape": first_is(shape=[1, 65_537]),
+    "no axes": first_is(shape=[]),
+    "a negative shape": first_is(shape=[-4, -6]),
+    "integers": first_is(dtype="I64"),
+    "beyond the end": first_is(data_offsets=[2**40, 2**40 + 96]),
+    "overlapping": lambda head: [one.update(data_offsets=[0, 96]) for name, one in head.items() if name[0] != "_"],
+    "a path": lambda head: head.update({"base_model.model.talker/../../x.lora_A.weight": head.pop(next(iter(head)))}),
+    "many tensors": lambda head: head.update({f"x.{n}.lora_A.weight": dict(head) for n in range(3000)}),
+    "nothing": lambda head: head.clear(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", HOSTILE_PEFT)
+def test_hostile_adapters_are_refused(peft: Path, what: str) -> None:
+    rewritten(peft / adapters.PEFT_WEIGHTS, HOSTILE_PEFT[what])
+    with pytest.raises(InputError) as caught, little_memory():
+        adapters.read_peft(peft)
     assert caught.value.cause
 
 
