@@ -49,7 +49,8 @@ def tune(
                 rate=tuning.rate, epochs=tuning.epochs, minutes=tuning.minutes, share=tuning.held_out,
                 seed=tuning.seed, folder=tuning.output_dir, transcribe=tuning.transcribe, asr_model=tuning.asr_model,
                 allow=tuning.allow.replace("-", " ").split(",") if tuning.allow else (),
-                full=tuning.full, samples=tuning.samples, keep=tuning.keep, dry_run=tuning.dry_run,
+                full=tuning.full, samples=tuning.samples, keep=tuning.keep,
+                tensorboard=tuning.tensorboard, dry_run=tuning.dry_run,
                 confirm=asked(progress, yes or messages.no_input), tell=console.notice, look=looks(progress),
                 device=machine.device, threads=machine.threads, max_memory=machine.max_memory, offline=network.offline,
             )  # fmt: skip

@@ -148,6 +148,9 @@ class Tuning:
     dry_run: Annotated[
         bool, for_tuning("--dry-run", SWITCH, "Read and check the recordings; learn nothing.", main=True)
     ] = False
+    tensorboard: Annotated[
+        bool, for_tuning("--tensorboard", SWITCH, "Write the curves for TensorBoard too (pip install tensorboard).")
+    ] = False
     rm: Annotated[bool, for_tuning("--rm", SWITCH, "Remove the run of a voice, or in a folder; the voice stays.")] = (
         False
     )

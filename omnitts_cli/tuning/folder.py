@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from omnitts_cli import files
 from omnitts_cli.audio.target import put
-from omnitts_cli.errors import InputError
+from omnitts_cli.errors import InputError, UsageError
 from omnitts_cli.fleet.disk import LOCK, Lock
 from omnitts_cli.parse import ParseError, json_object
 from omnitts_cli.speech import voice_files
 
 CURVES, PICTURE, CARD, TRANSCRIPTS = "curves.jsonl", "curves.svg", "README.md", "transcripts.json"
-FOLDERS = ("prepared", "recordings", "samples", "epochs", "model")
+FOLDERS = ("prepared", "recordings", "samples", "epochs", "model", "tensorboard")
 MOST_CURVES = 64 << 20  # bytes
 WIDTH, HEIGHT, EDGE = 720, 360, 48  # of the picture
 GRID = 4
@@ -66,6 +67,25 @@ def draw(folder: Path) -> None:
     steps, held = points(lines)
     if len(steps) + len(held) > 1:
         put(folder / PICTURE, picture(steps, held).encode())
+
+
+def check_tensorboard() -> None:
+    """Raises UsageError where TensorBoard is not installed."""
+    if find_spec("tensorboard") is None:
+        raise UsageError("--tensorboard needs tensorboard, which is not installed", hint="pip install tensorboard")
+
+
+def write_events(folder: Path) -> None:
+    """Both curves for TensorBoard, written anew: a run that was killed has made some steps twice."""
+    from torch.utils.tensorboard.writer import SummaryWriter
+
+    target = folder / "tensorboard"
+    shutil.rmtree(target, ignore_errors=True)
+    steps, held = points(read_curves(folder / CURVES))
+    with SummaryWriter(str(target)) as writer:
+        for name, curve in (("steps", steps), ("held-out", held)):
+            for step, loss in curve:
+                writer.add_scalar(f"loss/{name}", loss, int(step))
 
 
 def points(lines: Iterable[Mapping[str, Any]]) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:

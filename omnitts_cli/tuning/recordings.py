@@ -34,6 +34,7 @@ from omnitts_cli.tuning.transcripts import RATE, Transcripts
 AUDIO = ("audio", "audio_filepath", "audio_path", "file", "file_name", "wav", "path")
 TEXT = ("text", "sentence", "transcription", "transcript", "normalized_text", "input")
 SPEAKER = ("speaker", "speaker_id")
+REFERENCE = "ref_audio"
 METADATA = ("metadata.jsonl", "metadata.csv", "metadata.tsv", "manifest.jsonl")  # in a folder
 SOUNDS = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a")
 TRANSCRIPTS = (".txt", ".lab")
@@ -83,6 +84,7 @@ class RecordingRow:
     wrong: str = ""  # why the row cannot be used
     speaker: str = ""  # where there are several
     part: tuple[float | None, float | None] = (None, None)  # seconds of a long recording, from and to
+    reference: Path | None = None  # from which the speaker's vector is taken
 
     @property
     def name(self) -> str:
@@ -101,6 +103,7 @@ class SpokenClip:
     digest: str  # of its samples
     speaker: str = ""
     part: tuple[float | None, float | None] = (None, None)  # of the recording; `begin` and `end` count inside it
+    reference: Path | None = None
 
     @property
     def seconds(self) -> float:
@@ -263,7 +266,9 @@ def of_fields(manifest: Manifest, line: int, values: dict[str, Any]) -> Recordin
     if name is None:
         return RecordingRow(Path(f"line {line}"), text, f"it names no sound file; columns for it: {', '.join(AUDIO)}")
     who = next((one.strip() for key in SPEAKER if isinstance(one := values.get(key), str)), "")
-    return RecordingRow(manifest.base / name, text, speaker=who)
+    reference = values.get(REFERENCE)
+    named = manifest.base / reference if isinstance(reference, str) and reference else None
+    return RecordingRow(manifest.base / name, text, speaker=who, reference=named)
 
 
 def sound_in(value: Any) -> Any:
@@ -340,7 +345,9 @@ class Examiner:
         found.mended["resampled"] += recording.source_rate != RATE
         found.mended["made mono"] += recording.source_channels > 1
         found.mended["transcribed"] += not row.text
-        found.clips.append(SpokenClip(row.path, text, begin, end, lufs(voice, RATE), digest, row.speaker, row.part))
+        found.clips.append(
+            SpokenClip(row.path, text, begin, end, lufs(voice, RATE), digest, row.speaker, row.part, row.reference)
+        )
 
     def _opened(self, row: RecordingRow) -> Recording:
         if row.wrong:

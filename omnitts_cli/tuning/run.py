@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from omnitts_cli.audio.outlet import make_folder
+from omnitts_cli.audio.read import read_sound
 from omnitts_cli.audio.resample import resample
 from omnitts_cli.audio.target import put
 from omnitts_cli.devices.device import Device
@@ -39,7 +40,7 @@ from omnitts_cli.speech.tts import TTS, load
 from omnitts_cli.speech.voices import Voice
 from omnitts_cli.text.language import LANGUAGES
 from omnitts_cli.text.reading import read_transcript
-from omnitts_cli.tuning.folder import CARD, TRANSCRIPTS, draw, runs
+from omnitts_cli.tuning.folder import CARD, TRANSCRIPTS, check_tensorboard, draw, runs, write_events
 from omnitts_cli.tuning.heard import heard, vocabulary
 from omnitts_cli.tuning.prepared import PreparedClip, prepare
 from omnitts_cli.tuning.recordings import (
@@ -195,6 +196,7 @@ def tune(
     full: bool = False,
     samples: bool = False,
     keep: int = KEPT_EPOCHS,
+    tensorboard: bool = False,
     dry_run: bool = False,
     confirm: Callable[[TunePlan], bool] = lambda plan: True,
     tell: Callable[[Notice], None] = lambda notice: None,
@@ -216,6 +218,7 @@ def tune(
     full: all weights learn instead of an adapter; the result is a model folder, `model` in the folder of the run.
     max_memory: bytes of the device; with `full`, what is slower but takes less is chosen by it, or by what is free.
     samples: three sentences are spoken after each epoch.
+    tensorboard: its curves are written as well, into `tensorboard` in the folder of the run.
     keep: how many of the last epochs leave their voices in the folder of the run; the best epoch does, too.
     confirm: asked with the plan before anything is learned; tell, look: called with notices and progress.
 
@@ -228,6 +231,8 @@ def tune(
         raise UsageError(
             "whose voice is this, and have they agreed to it being copied?", hint='--consent "who, and when"'
         )
+    if tensorboard:
+        check_tensorboard()
     if unknown := [one for one in allow if one not in ALLOWED]:
         raise UsageError(
             f"--allow {unknown[0][:40]} is not known", hint=f"--allow {','.join(ALLOWED).replace(' ', '-')}"
@@ -256,7 +261,7 @@ def tune(
     try:
         with torch.inference_mode(False):
             run = TuneRun(plan, chosen, settings, language, tell, look, hear)
-            return run.tuned(consent or "", licence, samples, keep)
+            return run.tuned(consent or "", licence, samples, keep, tensorboard)
     finally:
         lock.release()
 
@@ -325,7 +330,9 @@ class TuneRun:
         self.sum = identity(found.folder, read=True) or ""
         self.language = LANGUAGES.get(language or "", None)
 
-    def tuned(self, consent: str, licence: str | None, samples: bool = False, keep: int = 0) -> Tuned:
+    def tuned(
+        self, consent: str, licence: str | None, samples: bool = False, keep: int = 0, tensorboard: bool = False
+    ) -> Tuned:  # fmt: skip
         learned, held = self.prepared()
         refuse_few(held)
         trainer = self.trainer(learned, held)
@@ -338,6 +345,8 @@ class TuneRun:
         def listen(epoch: int) -> dict[str, float]:
             self.keep_epoch(trainer, epoch, keep, made)
             draw(self.plan.folder)
+            if tensorboard:
+                write_events(self.plan.folder)
             return sampler.spoken(epoch) if sampler else {}
 
         course = trainer.run(self.plan.folder, self.tell, self.learning, listen)
@@ -478,8 +487,20 @@ class TuneRun:
         assert isinstance(part.module, Language)
         ids = Ids(self.model.prompter.pad, self.model.facts.end_code, self.language)
         return Trainer(
-            part.module, part.names, self.model.prompter, ids, learned, held, self.device, self.plan.learning
-        )
+            part.module, part.names, self.model.prompter, ids, learned, held, self.device, self.plan.learning,
+            self.references(),
+        )  # fmt: skip
+
+    def references(self) -> dict[str, np.ndarray]:
+        """By speaker, the mean vector of the clips that the data name for it, as those of the published trainer do."""
+        assert self.model.cloner is not None
+        found = {}
+        for who in {clip.speaker for clip in self.plan.learned}:
+            named = {clip.reference for clip in self.plan.learned if clip.speaker == who and clip.reference}
+            sounds = [read_sound(path, rate=RATE).sound for path in sorted(named)]
+            if sounds:
+                found[who] = np.mean([self.model.cloner.embedding(one) for one in sounds], axis=0, dtype=np.float32)
+        return found
 
     def learning(self, course: Course, first: float, rest: float) -> None:
         total = self.plan.learning.epochs

@@ -10,7 +10,7 @@ import json
 import math
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -132,15 +132,16 @@ class Trainer:
         held: Sequence[PreparedClip],
         device: Device,
         plan: LearningPlan,
+        vectors: Mapping[str, np.ndarray] | None = None,
     ) -> None:
+        """`vectors`: of speakers for whom it is not the mean of their clips."""
         self.language, self.ids, self.plan, self.device = language.requires_grad_(False), ids, plan, device
         self.clips, self.held = list(clips), list(held)
         self._prompter, self._drafts = prompter, dict[tuple[str, str, str | None, str], Draft]()
         self.speakers = sorted({clip.speaker for clip in clips})
-        self.given = np.stack([
-            np.mean([clip.vector for clip in clips if clip.speaker == who], axis=0, dtype=np.float32)
-            for who in self.speakers
-        ])  # fmt: skip
+        means = {who: np.mean([clip.vector for clip in clips if clip.speaker == who], axis=0, dtype=np.float32)
+                 for who in self.speakers}  # fmt: skip
+        self.given = np.stack([{**means, **(vectors or {})}[who] for who in self.speakers])
         table = language.text.table
         table.data = (narrowed(table.data) if half_type(device) is not None else table.data).to(device.torch_device)
         for stack in (language.talker.stack, language.predictor.stack):
@@ -382,7 +383,7 @@ class Trainer:
             journal.write(epoch=0, held=course.first)
         while not course.ended:
             steps = self._steps_of(course.epoch)[course.step - self._before(course.epoch) :]
-            for numbers, following in zip(steps, [*steps[1:], []], strict=True):
+            for numbers, following in zip(steps, [*steps[1:], []], strict=False):  # no steps: it stopped after the last
                 first, rest = self.learn(numbers, course.step, following, tell)
                 course.step += 1
                 if not math.isfinite(first + rest) or first + REST_WEIGHT * rest > course.first + WORSE:

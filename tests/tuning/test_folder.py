@@ -10,7 +10,7 @@ import pytest
 
 from omnitts_cli.errors import InputError, OmniError
 from omnitts_cli.fleet.disk import Lock
-from omnitts_cli.tuning.folder import CURVES, PICTURE, draw, points, read_curves, removed, runs
+from omnitts_cli.tuning.folder import CURVES, PICTURE, draw, points, read_curves, removed, runs, write_events
 
 LINES = [
     {"epoch": 0, "held": 5.0}, {"step": 1, "first": 4.0, "rest": 5.0}, {"step": 2, "first": 3.0, "rest": 5.0},
@@ -37,6 +37,16 @@ def test_both_curves_are_drawn(tmp_path: Path) -> None:
     assert len([one for one in drawing.iter() if one.tag.endswith("circle")]) == 3
     heights = [float(one.split(",")[1]) for one in lines[1]]
     assert heights == sorted(heights)  # a falling loss is drawn downwards
+
+
+def test_tensorboard_reads_both_curves(tmp_path: Path) -> None:
+    reader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    journal(tmp_path, LINES)
+    for _ in range(2):
+        write_events(tmp_path)
+    found = reader.EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    curves = {name: [(one.step, one.value) for one in found.Scalars(name)] for name in found.Tags()["scalars"]}
+    assert curves["loss/held-out"] == [(0, 5.0), (2, 4.5), (3, 4.0)] and len(curves["loss/steps"]) == 3
 
 
 def test_without_curves_nothing_is_drawn(tmp_path: Path) -> None:

@@ -68,6 +68,8 @@ def test_every_defect_is_named(tmp_path: Path) -> None:
     write(tmp_path, "empty.wav", hum(3.0), "  ")
     write(tmp_path, "misfit.wav", hum(3.0, 90), WORDS * 5)
     write(tmp_path, "again.wav", hum(3.0, 3), "another text of about that length, as it seems")
+    soundfile.write(tmp_path / "nan.wav", np.full(3 * RATE, np.nan, np.float32), RATE, subtype="FLOAT")
+    (tmp_path / "nan.txt").write_text(WORDS)
     (tmp_path / "damaged.wav").write_bytes(b"RIFF....")
     (tmp_path / "damaged.txt").write_text(WORDS)
     (tmp_path / "folder.wav").mkdir()
@@ -83,7 +85,7 @@ def test_every_defect_is_named(tmp_path: Path) -> None:
     assert names["silent"] == {"silent.wav"} and names["too short"] == {"short.wav", "shortest.wav"}
     assert names["too long"] == {"long.wav"} and names["clipped"] == {"clipped.wav"}
     assert names["no transcript"] == {"untold.wav", "empty.wav", "nowhere.wav"}
-    assert names["misfit"] == {"misfit.wav"} and names["unreadable"] == {"damaged.wav"}
+    assert names["misfit"] == {"misfit.wav"} and names["unreadable"] == {"damaged.wav", "nan.wav"}
     duplicates = sorted(names["duplicate"])
     assert len(duplicates) == 3 and "same4.wav" in duplicates
     assert len(found.clips) == 24 + 3 + 3 and any(notice.cause for notice in told)
@@ -268,7 +270,8 @@ def test_too_little_is_refused_with_a_hint(tmp_path: Path) -> None:
     for number in range(4):
         write(tmp_path / "untold", f"{number}.wav", hum(3.0), None)
         write(tmp_path / "clipped", f"{number}.wav", np.clip(20 * hum(3.0, number), -1, 1))
-    for name in ("untold", "clipped"):
+        write(tmp_path / "silent", f"{number}.wav", np.zeros(3 * RATE, np.float32))
+    for name in ("untold", "clipped", "silent"):
         with pytest.raises(InputError) as caught:
             examined(tmp_path / name)
         assert caught.value.cause and caught.value.hint

@@ -17,8 +17,10 @@ from command import Omnitts
 from recordings_kit import WORDS, hum, many, write
 
 import omnitts_cli
+from omnitts_cli.audio.read import read_sound
 from omnitts_cli.errors import Notice, UsageError
 from omnitts_cli.speech import voice_files
+from omnitts_cli.tuning import folder as folders
 from omnitts_cli.tuning import run
 from omnitts_cli.tuning.trainer import Trainer
 from omnitts_cli.tuning.verdict import Sample
@@ -114,12 +116,14 @@ def test_a_dry_run_learns_nothing(omnitts: Omnitts, folder: Path, home: Path) ->
     assert not Path(done.json["folder"]).exists() and voice_files.names() == []
 
 
-def test_a_check_can_be_overruled(omnitts: Omnitts, folder: Path) -> None:
+def test_a_check_can_be_overruled(omnitts: Omnitts, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(folder, "short.wav", hum(0.6), "brown fox")
     plain = ("tune", str(folder), "--name", "me", "--dry-run", "--json")
     assert omnitts(*plain).json["left_out"] == {"too short": [str(folder / "short.wav")]}
     assert omnitts(*plain, "--allow", "too-short,clipped").json["left_out"] == {}
     assert omnitts(*plain, "--allow", "anything").code == 2
+    monkeypatch.setattr(folders, "find_spec", lambda name: None)
+    assert omnitts(*plain, "--tensorboard").code == 2
 
 
 def test_whisper_checks_the_texts_without_being_asked(
@@ -147,6 +151,25 @@ def test_recordings_of_somebody_else_are_told(folder: Path, home: Path, monkeypa
                      tell=notices.append)  # fmt: skip
     (told,) = [notice for notice in notices if notice.hint and "column 'speaker'" in notice.hint]
     assert told.cause and ".wav" in told.cause and "," not in told.cause
+
+
+def test_the_vector_is_that_of_the_clips_that_the_data_name_for_it(
+    omnitts: Omnitts, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in data for the published trainer."""
+    judged(monkeypatch, 0.0)
+    write(folder / "other", "reference.wav", hum(4.0, 99))
+    rows = [{"audio": path.name, "text": path.with_suffix(".txt").read_text(), "ref_audio": "other/reference.wav"}
+            for path in sorted(folder.glob("*.wav"))]  # fmt: skip
+    (folder / "metadata.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    model = tune_kit.folder("small")
+    done = omnitts("tune", str(folder), *ARGUMENTS, "-m", str(model), "--consent", "me", "--json")
+    assert done.code == 0 and not done.json["won"], done.err
+    with omnitts_cli.load(str(model), device="cpu", threads=1) as tts:
+        cloner = tts.engine.model.cloner
+        assert cloner is not None
+        wanted = cloner.embedding(read_sound(folder / "other" / "reference.wav", rate=24_000).sound)
+    assert np.allclose(voice_files.load("me").voice.embedding, wanted, atol=1e-5)
 
 
 def test_bad_recordings_are_3(omnitts: Omnitts, home: Path) -> None:

@@ -66,6 +66,21 @@ def test_a_run_that_was_killed_continues_as_if_it_had_not_been(tmp_path: Path, m
     assert [one["held"] for one in broken.curve] == [one["held"] for one in whole.curve]
 
 
+def test_a_run_that_was_killed_after_the_last_step_of_an_epoch_continues(tmp_path: Path) -> None:
+    whole = made().run(tmp_path / "whole", told, quiet)
+    one = made()
+
+    def killed(course: Course, first: float, rest: float) -> None:
+        if course.step == one._before(1):
+            one.save(tmp_path / "broken")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        one.run(tmp_path / "broken", told, killed)
+    broken = made().run(tmp_path / "broken", told, quiet)
+    assert (broken.best, broken.last, broken.step) == (whole.best, whole.last, whole.step)
+
+
 CHILD = """
 import sys
 sys.path[:0] = sys.argv[2:]
