@@ -116,16 +116,9 @@ class Plan:
             share = share_of(slots)
             admissions, burst = min(admissions, share), min(burst, max(64, share))
             sound_rows = tuple(rows for rows in sound_rows if rows <= share) or sound_rows[:1]
-        most = max(PROMPT_ROWS, slots * self.prompt_run)
-        return replace(
-            self,
-            slots=slots,
-            buckets=buckets,
-            admissions=admissions,
-            burst=burst,
-            sound_rows=sound_rows,
-            prefill_rows=tuple(rows for rows in self.prefill_rows if rows <= most),
-        )
+        prefill = tuple(rows for rows in self.prefill_rows if rows <= max(PROMPT_ROWS, slots * self.prompt_run))
+        fewer = replace(self, slots=slots, buckets=buckets, prefill_rows=prefill)
+        return replace(fewer, admissions=admissions, burst=burst, sound_rows=sound_rows)
 
     def with_few_graphs(self) -> Plan:
         """The same with fewer captured sizes, for devices where graphs are scarce: 24 instead of 73 at 32 slots."""
@@ -204,19 +197,10 @@ class SlotTable:
         columns["penalty"][:] = 1.0
         controls = Controls(**{f.name: columns.pop(f.name) for f in fields(Controls)})
         del columns["made"], columns["stop"]  # `report` has both
-        return SlotTable(
-            wholes=wholes,
-            flags=flags,
-            reals=reals,
-            row=of(rows, facts.hidden),
-            report=wholes[WHOLE.index("made") :][:2],
-            codes=of(rows, plan.frames, facts.groups, kind="int64"),
-            seen=of(rows, facts.codes, kind="bool"),
-            text=of(rows, plan.text_rows, facts.hidden),
-            pad=of(rows, facts.hidden),
-            controls=controls,
-            **columns,
-        )
+        columns |= {"wholes": wholes, "flags": flags, "reals": reals, "report": wholes[WHOLE.index("made") :][:2]}
+        columns |= {"row": of(rows, facts.hidden), "pad": of(rows, facts.hidden)}
+        columns |= {"text": of(rows, plan.text_rows, facts.hidden), "seen": of(rows, facts.codes, kind="bool")}
+        return SlotTable(**columns, codes=of(rows, plan.frames, facts.groups, kind="int64"), controls=controls)
 
     def write(self, slots: Tensor, wholes: Tensor, flags: Tensor, reals: Tensor) -> None:
         """Set all scalar columns of `slots` [N]: [WHOLE, N], [FLAGS, N], [REAL, N]."""

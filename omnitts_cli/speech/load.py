@@ -503,11 +503,7 @@ def plan_for(model: SpeechModel, device: Device, settings: EngineSettings = DEFA
     """The engine's fixed sizes on this device. A slot is never longer than the model's positions. `taken`: memory of
     weights that are not loaded yet."""
     few, many = slots_for(model, device)
-    if settings.slots is None and settings.patient and many > few:
-        plan = plan_for(model, device, replace(settings, slots=many))
-        if many * slot_bytes(model, plan) < PATIENT_SHARE * device.free_bytes():
-            return plan
-    slots = settings.slots or few
+    slots, usual = settings.slots or (many if settings.patient else few), settings.slots or few
     sizes = {min(2**n, settings.chunk) for n in range(settings.chunk.bit_length() + 1)}
     plan = Plan.of(
         slots,
@@ -529,7 +525,10 @@ def plan_for(model: SpeechModel, device: Device, settings: EngineSettings = DEFA
     plan = replace(plan, positions=min(plan.positions, most), frames=min(plan.frames, most))
     plan = plan.with_few_graphs() if device.few_graphs else plan
     plan = with_sound_frames(model, device, plan, taken) if device.captures else plan
-    return plan if settings.seconds else shortened(model, device, plan, taken)
+    plan = plan if settings.seconds else shortened(model, device, plan, taken)
+    if slots > usual and slots * slot_bytes(model, plan) >= PATIENT_SHARE * device.free_bytes():
+        return plan_for(model, device, replace(settings, slots=usual), taken)
+    return plan
 
 
 def slots_for(model: SpeechModel, device: Device) -> tuple[int, int]:

@@ -317,21 +317,14 @@ class TTS:
         live = isinstance(script, Fed)
         asked = "auto" if live and speech.language == "detect" else speech.language  # no text yet to detect it from
         language, code, foreign = voices.language_of(asked, script, model, report)
-        read = reader(
-            text.normalize,
-            code,
-            model,
-            certain=speech.language in LANGUAGES,
-            parts=live,
-            unreadable=text.unreadable,
-            tell=report,
-        )
+        certain, unreadable = speech.language in LANGUAGES, text.unreadable
+        read = reader(text.normalize, code, model, certain=certain, parts=live, unreadable=unreadable, tell=report)
         speech = speech if ignore_end else self._possible(speech, report)
         seed = speech.seed if speech.seed is not None else who.seed
         plan = self.engine.plan
         given: dict[str, Any] = {"ahead": plan.slots + AHEAD, "first_alone": plan.first_alone, **more}
         manner = Manner(
-            request=replace(self._request(who, language, speech), ignore_end=ignore_end),
+            request=self._request(who, language, speech, ignore_end),
             seed=secrets.randbits(31) if seed is None else seed,
             sentence_gap_s=text.sentence_gap / 1000,
             paragraph_gap_s=text.paragraph_gap / 1000,
@@ -341,7 +334,7 @@ class TTS:
             safe=safe if speech.safe is None else speech.safe,
             longest=None if text.split == "none" else model.longest_piece,
             spoken_well=model.longest_piece,
-            read=read if speech.language in LANGUAGES else foreign.watched(read),
+            read=read if certain else foreign.watched(read),
             **given,
         )
         if live:
@@ -388,17 +381,12 @@ class TTS:
         gains = as_loud(gains_between(has, wanted, MOST_DB), said.samples, said.sample_rate).round(1)
         return replace(voice, identity=replace(voice.identity, gains=gains.astype(np.float32)))
 
-    def _request(self, voice: Voice, language: str | None, speech: Speech) -> Request:
+    def _request(self, voice: Voice, language: str | None, speech: Speech, ignore_end: bool = False) -> Request:
         """What all pieces of a speech have in common."""
-        return Request(
-            text="",
-            voice=voice.identity,
-            language=language,
-            style=speech.style,
-            sampling=sampling_of(speech),
-            text_mode=speech.text_mode,  # type: ignore[arg-type]
-            max_frames=cap(speech, self.engine.model.facts),
-        )
+        mode: Any = speech.text_mode
+        most, sampling = cap(speech, self.engine.model.facts), sampling_of(speech)
+        how = {"sampling": sampling, "text_mode": mode, "max_frames": most, "ignore_end": ignore_end}
+        return Request("", voice.identity, language, speech.style, **how)
 
     def _stream(
         self,
