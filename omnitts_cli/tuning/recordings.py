@@ -68,7 +68,7 @@ DOUBTS = {
     "telephone": f"sampled at less than {TELEPHONE_HZ // 1000} kHz",
     "noisy": "noisy",
     "pause": f"with a pause of more than {PAUSE_S:g} s",
-    "words": "in which a recogniser hears other words",
+    "words": "in which a recogniser finds other words",
 }
 """Of clips that are used all the same."""
 ALLOWED = ("clipped", "misfit", "misheard", "duplicate", "too short")

@@ -62,7 +62,7 @@ QUANTISED_ARGUMENTS = {
     "sum": (P, N),
 }
 RESULTS = {"decode_bytes": N, "sum": ctypes.c_uint64}
-"""What is no status."""
+"""What they return in place of a status."""
 
 
 def load(variant: str | None = None) -> Library | None:
