@@ -21,6 +21,8 @@ import pytest
 import wire
 from patience import LONG_S, eventually, first_sound_only
 from served import Inside, Served, changed, command, serving
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect as open_websocket
 from wire import ask, connect, multipart, raw, rest
 
 from omnitts_cli.server import clips
@@ -85,8 +87,6 @@ def head_of(server: Served, path: str, *lines: str, method: str = "POST") -> byt
 
 
 def websocket(server: Served, **options: Any) -> Any:
-    from websockets.sync.client import connect as open_websocket
-
     return open_websocket(
         server.url.replace("http", "ws", 1) + SOCKET, **{"proxy": None, "close_timeout": 0.3, **options}
     )
@@ -991,8 +991,6 @@ def test_bad_messages_get_an_error_and_the_session_goes_on(server: Inside) -> No
 
 
 def test_a_huge_message_ends_the_connection(server: Inside) -> None:
-    from websockets.exceptions import ConnectionClosed
-
     with websocket(server) as link:
         with pytest.raises(ConnectionClosed) as closed:
             link.send(json.dumps({"type": "input.text", "text": "a" * (9 << 20)}))
@@ -1002,8 +1000,6 @@ def test_a_huge_message_ends_the_connection(server: Inside) -> None:
 
 
 def test_an_utterance_has_a_limit(server: Inside) -> None:
-    from websockets.exceptions import ConnectionClosed
-
     with websocket(server) as link:
         link.send(CONFIG)
         try:
@@ -1025,8 +1021,6 @@ def test_the_path_of_a_file_is_not_a_voice_of_a_websocket(server: Inside, bait: 
 
 
 def test_a_flood_of_messages_is_ended_or_survived(server: Inside) -> None:
-    from websockets.exceptions import ConnectionClosed
-
     with websocket(server) as link:
         link.send(CONFIG)
         try:

@@ -19,6 +19,8 @@ import numpy as np
 import pytest
 from patience import LONG_S, eventually
 from served import Inside, Served, command, serving
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect as open_websocket
 from wire import ask, connect
 
 SPEECH = "/v1/audio/speech"
@@ -231,9 +233,6 @@ class Chaos:
         time.sleep(0.05)
 
     def talks(self, draw: random.Random, mark: int) -> None:
-        from websockets.exceptions import ConnectionClosed
-        from websockets.sync.client import connect as open_websocket
-
         url = self.server.url.replace("http", "ws", 1) + SOCKET
         try:
             with open_websocket(url, proxy=None, close_timeout=0.3) as link:

@@ -80,7 +80,8 @@ def test_a_wait_for_a_slot_ends(serve: Any, monkeypatch: pytest.MonkeyPatch) -> 
     assert answer.status == 503 and answer.json["error"]["code"] == "queue_timeout" and "retry-after" in answer.headers
 
 
-def test_a_client_that_takes_no_sound_is_dropped(serve: Any) -> None:
+def test_a_client_that_takes_no_sound_is_dropped(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listen, "USER_TIMEOUT_MS", round(2000 * LONG_S))  # else the system drops it after 30 s
     running = serve()
     response = begin(running, **LONG)
     running.state.options = replace(running.state.options, slow_timeout=0.3)
