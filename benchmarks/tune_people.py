@@ -135,7 +135,7 @@ def doubtful(
     folder.add("quiet", 0.05 * sound, text)
     sound, text, _ = one()
     folder.add("edges", np.pad(sound, (2 * RATE, 3 * RATE)), text)
-    folder.add("somebody", decoded(other), "Sto cercando di collegarmi al server dimostrativo.")
+    folder.add("somebody", decoded(other)[: 4 * RATE], None)
     joined, at, lines = several(30), 0.0, ["WEBVTT", ""]
     for sound, text, _ in joined:
         lines += [f"{clock(at)} --> {clock(at + sound.size / RATE)}", text, ""]

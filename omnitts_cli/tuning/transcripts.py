@@ -10,7 +10,7 @@ import numpy as np
 from omnitts_cli import files, parse
 from omnitts_cli.audio.resample import resample
 from omnitts_cli.audio.target import put
-from omnitts_cli.fleet.verify import wer
+from omnitts_cli.fleet.verify import aligned, words_of
 from omnitts_cli.speech.transcribe import HEARD_AT, Transcriber
 
 MOST_BYTES = 256 << 20
@@ -41,8 +41,14 @@ class Transcripts:
         return self._known[digest]
 
     def wrong(self, text: str, sound: np.ndarray, digest: str) -> float:
-        """The share of a text's words that are not those of its recording; 0 if nothing is checked."""
-        return wer(text, self.of(sound, digest), self._language) if self.checks else 0.0
+        """The share of a text that is not said in its recording; 0 if nothing is checked. Of its words or its letters,
+        whichever is smaller: a recogniser that hears "blue tooth" has heard "Bluetooth"."""
+        if not self.checks:
+            return 0.0
+        said, heard = (words_of(one, self._language) for one in (text, self.of(sound, digest)))
+        return min(aligned(*pair).errors / max(len(pair[0]), 1) for pair in (
+            (said, heard), ([*"".join(said)], [*"".join(heard)])
+        ))  # fmt: skip
 
     def keep(self) -> None:
         if self._known:

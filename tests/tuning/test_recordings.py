@@ -123,6 +123,8 @@ def test_texts_are_checked_by_a_recogniser(tmp_path: Path) -> None:
         transcripts.keep()
         return result
 
+    blue = Transcripts(lambda sound: "blue tooth", tmp_path / "blue.json", checks=True, language="en")
+    assert blue.wrong("Bluetooth", np.zeros(9, np.float32), "x") == 0.0 < blue.wrong("Blue teeth", hum(1.0), "x") < 0.3
     untold = {"no transcript": [str(tmp_path / "untold.wav")]}
     assert found(False).left_out == untold and not found(False).doubtful
     checked = found(True)
