@@ -16,7 +16,10 @@ from omnitts_cli.parse import ParseError, json_object
 from omnitts_cli.speech import voice_files
 
 CURVES, PICTURE, CARD, TRANSCRIPTS = "curves.jsonl", "curves.svg", "README.md", "transcripts.json"
-FOLDERS = ("prepared", "recordings", "samples", "epochs", "model", "tensorboard")
+PREPARED, UNPACKED = "prepared", "unpacked"
+FOLDERS = (PREPARED, UNPACKED, "samples", "epochs", "model", "tensorboard")
+MARKS = (CURVES, TRANSCRIPTS, PREPARED, UNPACKED)
+"""One of them is in the folder of every run."""
 MOST_CURVES = 64 << 20  # bytes
 WIDTH, HEIGHT, EDGE = 720, 360, 48  # of the picture
 GRID = 4
@@ -27,10 +30,21 @@ def runs() -> Path:
     return voice_files.folder().parent / "tune"
 
 
+def is_run(folder: Path) -> bool:
+    """Whether a run has kept something there."""
+    return any((folder / name).exists() for name in MARKS)
+
+
+def check_own(folder: Path) -> None:
+    """Raises InputError if the folder has files, but not of a run: they could be lost."""
+    if folder.is_dir() and any(folder.iterdir()) and not is_run(folder):
+        raise InputError(f"{folder} has other files", hint="-O a new folder, which the run has for itself")
+
+
 def removed(place: str) -> Path:
     """Removes a run, which is the name of a voice or a folder, and returns its folder. What is not of the run stays."""
     folder = Path(place) if Path(place).is_dir() else runs() / voice_files.check_name(place)
-    if not (folder / CURVES).is_file() and not (folder / "prepared").is_dir():
+    if not is_run(folder):
         raise InputError(f"{folder} is not the folder of a run", hint=f"runs are in {runs()}")
     lock = Lock(folder, str(folder))
     try:

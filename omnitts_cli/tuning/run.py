@@ -40,7 +40,17 @@ from omnitts_cli.speech.tts import TTS, load
 from omnitts_cli.speech.voices import Voice
 from omnitts_cli.text.language import LANGUAGES
 from omnitts_cli.text.reading import read_transcript
-from omnitts_cli.tuning.folder import CARD, TRANSCRIPTS, check_tensorboard, draw, runs, write_events
+from omnitts_cli.tuning.folder import (
+    CARD,
+    PREPARED,
+    TRANSCRIPTS,
+    UNPACKED,
+    check_own,
+    check_tensorboard,
+    draw,
+    runs,
+    write_events,
+)
 from omnitts_cli.tuning.heard import heard, vocabulary
 from omnitts_cli.tuning.prepared import PreparedClip, prepare
 from omnitts_cli.tuning.recordings import (
@@ -241,6 +251,7 @@ def tune(
     if full and samples:
         raise UsageError("--samples speaks adapters only", hint="leave out --full or --samples")
     place = Path(folder) if folder is not None else runs() / name
+    check_own(place)
     rate = rate or (FULL_RATE if full else LearningPlan.rate)
     learning = LearningPlan(full=full, rank=rank, alpha=2.0 * rank, rate=rate, epochs=epochs, minutes=minutes,
                             seed=seed, step_s=CARD_STEP_S if chosen.captures else LearningPlan.step_s)  # fmt: skip
@@ -296,7 +307,7 @@ def planned(
 ) -> TunePlan:  # fmt: skip
     """Reads the recordings."""
     with tempfile.TemporaryDirectory(prefix="omnitts-tune-") as work:
-        rows = rows_in(recordings, Path(work), folder / "recordings", transcripts is not None and transcripts.fills)
+        rows = rows_in(recordings, Path(work), folder / UNPACKED, transcripts is not None and transcripts.fills)
     found = examine(rows, tell, lambda count: look(TuneStage("reading", count / len(rows))), transcripts, allow)
     if found.seconds > MUCH_S:
         tell(Notice(f"{found.seconds / 3600:.0f} hours are more than an adapter can learn", plain=True))
@@ -465,7 +476,7 @@ class TuneRun:
         assert cloner is not None
         found = prepare(
             [changed(clip, text=read_transcript(clip.text, self.model)) for clip in clips], level, cloner,
-            self.model.facts.samples_per_frame, COPIES, self.plan.folder / "prepared", self.sum,
+            self.model.facts.samples_per_frame, COPIES, self.plan.folder / PREPARED, self.sum,
             lambda count: self.look(TuneStage("encoding", count / len(clips))),
         )  # fmt: skip
         self.warn_of_others(clips, found)

@@ -10,7 +10,18 @@ import pytest
 
 from omnitts_cli.errors import InputError, OmniError
 from omnitts_cli.fleet.disk import Lock
-from omnitts_cli.tuning.folder import CURVES, PICTURE, draw, points, read_curves, removed, runs, write_events
+from omnitts_cli.tuning.folder import (
+    CURVES,
+    PICTURE,
+    check_own,
+    draw,
+    points,
+    read_curves,
+    removed,
+    runs,
+    write_events,
+)
+from omnitts_cli.tuning.run import tune
 
 LINES = [
     {"epoch": 0, "held": 5.0}, {"step": 1, "first": 4.0, "rest": 5.0}, {"step": 2, "first": 3.0, "rest": 5.0},
@@ -66,9 +77,9 @@ def test_a_run_is_removed_and_other_files_stay(tmp_path: Path) -> None:
     (tmp_path / "run" / "mine.txt").touch()
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "kept").touch()
-    (tmp_path / "run" / "recordings").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "run" / "unpacked").symlink_to(tmp_path / "elsewhere")
     assert removed(str(tmp_path / "run")) == tmp_path / "run" and (tmp_path / "elsewhere" / "kept").exists()
-    assert {path.name for path in (tmp_path / "run").iterdir()} == {"mine.txt", "recordings"}
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {"mine.txt", "unpacked"}
     assert removed("anna") == runs() / "anna" and not (runs() / "anna").exists()
 
 
@@ -86,3 +97,13 @@ def test_what_is_no_run_is_not_removed(tmp_path: Path) -> None:
         removed(str(tmp_path / "busy"))
     lock.release()
     assert (tmp_path / "busy" / CURVES).exists() and (tmp_path / "photos" / "model").exists()
+
+
+def test_a_run_takes_no_folder_with_other_files(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("mine")
+    with pytest.raises(InputError):
+        tune(tmp_path, "anna", consent="anna", folder=tmp_path)
+    assert (tmp_path / "README.md").read_text() == "mine"
+    check_own(tmp_path / "new")
+    (tmp_path / CURVES).touch()  # now it is a run's
+    check_own(tmp_path)
