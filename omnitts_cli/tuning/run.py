@@ -383,7 +383,8 @@ class TuneRun:
             return Tuned(self.plan, course, compared, whole, pair=pair)
         if whole is not None:
             shutil.rmtree(whole)
-        put(self.plan.folder / CARD, adapters.card(self.plan.name, about).encode(), private=True)
+        if compared.won:
+            put(self.plan.folder / CARD, adapters.card(self.plan.name, about).encode(), private=True)
         kept = []
         for who, voice in (voices if compared.won else clones).items():
             assert isinstance(voice.identity, Cloned)
