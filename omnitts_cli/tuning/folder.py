@@ -37,7 +37,8 @@ def is_run(folder: Path) -> bool:
 
 def check_own(folder: Path) -> None:
     """Raises InputError if the folder has files, but not of a run: they could be lost."""
-    if folder.is_dir() and any(folder.iterdir()) and not is_run(folder):
+    others = [path for path in folder.iterdir() if path.name != LOCK] if folder.is_dir() else []
+    if others and not is_run(folder):  # a run that ended before it kept anything leaves its lock
         raise InputError(f"{folder} has other files", hint="-O a new folder, which the run has for itself")
 
 

@@ -105,5 +105,8 @@ def test_a_run_takes_no_folder_with_other_files(tmp_path: Path) -> None:
         tune(tmp_path, "anna", consent="anna", folder=tmp_path)
     assert (tmp_path / "README.md").read_text() == "mine"
     check_own(tmp_path / "new")
+    (tmp_path / "killed").mkdir()
+    Lock(tmp_path / "killed", "killed").release()  # by a run that had kept nothing yet
+    check_own(tmp_path / "killed")
     (tmp_path / CURVES).touch()  # now it is a run's
     check_own(tmp_path)
