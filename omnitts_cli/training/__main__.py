@@ -130,7 +130,7 @@ class Rebuild:
             name_voices(self.recipe, self._teacher(), self._read(), self._tokens(), self.work / MODEL)
 
     def picture(self) -> None:
-        draw(self.work / "curves.jsonl", self.work / "curves.png")
+        draw(self.work / "curves.jsonl", self.work / "curves.svg")
 
     def judge(
         self, model: Path | None, asked: list[str], seeds: int, whisper: Path | None, people: Path | None

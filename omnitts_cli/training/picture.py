@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from omnitts_cli.audio.target import put
 from omnitts_cli.errors import InputError, OmniError
+from omnitts_cli.tuning.picture import Panel, svg
 
 PANELS = {
     "codec": ("mel", "wave", "commit", "alike", "phones", "periods", "low"),
@@ -50,25 +52,11 @@ def lines_of(journal: Path) -> Iterator[dict[str, Any]]:
 
 def draw(journal: Path, picture: Path) -> None:
     """Draws one panel for each stage."""
-    try:
-        import matplotlib
-    except ImportError:
-        raise OmniError("a picture needs matplotlib", hint="pip install matplotlib") from None
-    matplotlib.use("Agg")  # to a file, without a window
-    from matplotlib import pyplot
-
-    stages = {stage: lines for stage, lines in curves(journal).items() if lines}
-    if not stages:
+    panels = []
+    for stage, lines in curves(journal).items():
+        points = {name: [(line["minutes"], line[name]) for line in lines if name in line] for name in PANELS[stage]}
+        if known := {name: curve for name, curve in points.items() if curve}:
+            panels.append(Panel(stage, "minutes", known))
+    if not panels:
         raise OmniError(f"{journal} contains no losses yet")
-    figure, panels = pyplot.subplots(
-        len(stages), 1, figsize=(8, 3.2 * len(stages)), layout="constrained", squeeze=False
-    )
-    for panel, (stage, lines) in zip(panels[:, 0], stages.items(), strict=True):
-        for name in PANELS[stage]:
-            known = [line for line in lines if name in line]
-            panel.plot([line["minutes"] for line in known], [line[name] for line in known], label=name)
-        panel.set(title=stage, xlabel="minutes", yscale="log")
-        panel.grid(alpha=0.3)
-        panel.legend(fontsize="small")
-    figure.savefig(picture)
-    pyplot.close(figure)
+    put(picture, svg(panels).encode())

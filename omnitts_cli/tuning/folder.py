@@ -14,6 +14,7 @@ from omnitts_cli.errors import InputError, UsageError
 from omnitts_cli.fleet.disk import LOCK, Lock
 from omnitts_cli.parse import ParseError, json_object
 from omnitts_cli.speech import voice_files
+from omnitts_cli.tuning.picture import Panel, svg
 
 CURVES, PICTURE, CARD, TRANSCRIPTS = "curves.jsonl", "curves.svg", "README.md", "transcripts.json"
 PREPARED, UNPACKED = "prepared", "unpacked"
@@ -21,8 +22,6 @@ FOLDERS = (PREPARED, UNPACKED, "samples", "epochs", "model", "tensorboard")
 MARKS = (CURVES, TRANSCRIPTS, PREPARED, UNPACKED)
 """One of them is in the folder of every run."""
 MOST_CURVES = 64 << 20  # bytes
-WIDTH, HEIGHT, EDGE = 720, 360, 48  # of the picture
-GRID = 4
 
 
 def runs() -> Path:
@@ -81,7 +80,7 @@ def draw(folder: Path) -> None:
         return
     steps, held = points(lines)
     if len(steps) + len(held) > 1:
-        put(folder / PICTURE, picture(steps, held).encode())
+        put(folder / PICTURE, svg([Panel("", "steps", {"steps": steps, "held-out clips": held})]).encode())
 
 
 def check_tensorboard() -> None:
@@ -113,33 +112,3 @@ def points(lines: Iterable[Mapping[str, Any]]) -> tuple[list[tuple[float, float]
         elif "held" in line:
             held[0.0 if not line.get("epoch") else at] = float(line["held"])
     return sorted(steps.items()), sorted(held.items())
-
-
-def picture(steps: list[tuple[float, float]], held: list[tuple[float, float]]) -> str:
-    """An SVG with both curves."""
-    every = [*steps, *held]
-    most = max(x for x, _ in every) or 1.0
-    low, high = min(y for _, y in every), max(y for _, y in every)
-    high = high if high > low else low + 1.0
-
-    def at(point: tuple[float, float]) -> str:
-        x = EDGE + (WIDTH - 2 * EDGE) * point[0] / most
-        return f"{x:.1f},{EDGE + (HEIGHT - 2 * EDGE) * (high - point[1]) / (high - low):.1f}"
-
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" '
-        'font-size="12">',
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>',
-    ]
-    for number in range(GRID + 1):
-        loss = low + (high - low) * number / GRID
-        y = at((0.0, loss)).partition(",")[2]
-        parts.append(f'<path d="M{EDGE} {y}H{WIDTH - EDGE}" stroke="#ddd"/>')
-        parts.append(f'<text x="{EDGE - 6}" y="{y}" text-anchor="end">{loss:.2f}</text>')
-    parts.append(f'<polyline points="{" ".join(map(at, steps))}" fill="none" stroke="#9bb8d3"/>')
-    parts.append(f'<polyline points="{" ".join(map(at, held))}" fill="none" stroke="#c0392b" stroke-width="2"/>')
-    parts += [f'<circle cx="{x}" cy="{y}" r="3" fill="#c0392b"/>' for x, y in (at(one).split(",") for one in held)]
-    parts.append(f'<text x="{EDGE}" y="{EDGE / 2}" fill="#c0392b">held-out clips</text>')
-    parts.append(f'<text x="{EDGE + 110}" y="{EDGE / 2}" fill="#5b7d9c">steps</text>')
-    parts.append(f'<text x="{WIDTH / 2}" y="{HEIGHT - 12}" text-anchor="middle">steps (at most {most:.0f})</text>')
-    return "\n".join([*parts, "</svg>\n"])

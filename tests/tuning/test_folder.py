@@ -45,7 +45,7 @@ def test_both_curves_are_drawn(tmp_path: Path) -> None:
     drawing = ElementTree.parse(tmp_path / PICTURE).getroot()
     lines = [one.get("points", "").split() for one in drawing.iter() if one.tag.endswith("polyline")]
     assert [len(one) for one in lines] == [3, 3]
-    assert len([one for one in drawing.iter() if one.tag.endswith("circle")]) == 3
+    assert len([one for one in drawing.iter() if one.tag.endswith("circle")]) == 6
     heights = [float(one.split(",")[1]) for one in lines[1]]
     assert heights == sorted(heights)  # a falling loss is drawn downwards
 
