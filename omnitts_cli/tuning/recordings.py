@@ -46,7 +46,7 @@ LEAST_S, FEW_S, MUCH_S = 60.0, 300.0, 36_000.0  # of all clips: refused below; a
 CLIPPED_SHARE, MOST_CLIPPED = 0.001, 0.2  # of the samples of a clip; of all clips
 SLOWEST, FASTEST = 4.0, 25.0  # letters a second
 SAME_TEXT = 3
-WRONG, WRONG_WORDS = 0.2, 0.5  # share of a text that a recogniser hears otherwise: doubtful; left out
+WRONG, WRONG_WORDS = 0.2, 0.5  # share of a text that the recogniser misses: above it doubtful; above it left out
 TELEPHONE_HZ, NOISY_DB, PAUSE_S = 16_000, 15.0, 1.5  # a lower rate, less above the noise, a longer pause: doubtful
 QUIET_DB = 45.0  # below the peak: silence at the edges
 BEFORE_S, AFTER_S = 0.1, 0.2  # how much of it stays
@@ -68,7 +68,7 @@ DOUBTS = {
     "telephone": f"sampled at less than {TELEPHONE_HZ // 1000} kHz",
     "noisy": "noisy",
     "pause": f"with a pause of more than {PAUSE_S:g} s",
-    "words": "in which a recogniser finds other words",
+    "words": "whose words the recogniser partly misses",
 }
 """Of clips that are used all the same."""
 ALLOWED = ("clipped", "misfit", "misheard", "duplicate", "too short")
@@ -324,10 +324,8 @@ class Examiner:
         found, recording = self._found, self._opened(row)
         begin, end = voiced(recording.sound)
         voice, seconds = recording.sound[begin:end], (end - begin) / RATE
-        figures, digest = (
-            measure(recording.sound, recording.rate),
-            hashlib.sha256(recording.sound.tobytes()).hexdigest(),
-        )
+        figures = measure(recording.sound, recording.rate)
+        digest = hashlib.sha256(recording.sound.tobytes()).hexdigest()
         self._refuse(unusable(figures, recording, seconds), row)
         text = row.text or (self._transcripts.of(recording.sound, digest) if self._transcripts else "")
         self._refuse([] if text else ["no transcript"], row)

@@ -255,8 +255,10 @@ def tune(
     rate = rate or (FULL_RATE if full else LearningPlan.rate)
     learning = LearningPlan(full=full, rank=rank, alpha=2.0 * rank, rate=rate, epochs=epochs, minutes=minutes,
                             seed=seed, step_s=CARD_STEP_S if chosen.captures else LearningPlan.step_s)  # fmt: skip
-    hear = recogniser(offline, tell, asr_model, BY_HAND) if transcribe else recogniser_here()
-    transcripts = hear and Transcripts(hear, place / TRANSCRIPTS, transcribe, is_accurate(asr_model), language)
+    transcriber = recogniser(offline, tell, asr_model, BY_HAND) if transcribe else recogniser_here()
+    transcripts = transcriber and Transcripts(
+        transcriber, place / TRANSCRIPTS, transcribe, is_accurate(asr_model), language
+    )
     plan = planned(
         fspath(recordings), name, fspath(model), place, learning, share, chosen.name, tell, look, transcripts, allow
     )
@@ -271,7 +273,7 @@ def tune(
     lock = Lock(place, str(place))
     try:
         with torch.inference_mode(False):
-            run = TuneRun(plan, chosen, settings, language, tell, look, hear)
+            run = TuneRun(plan, chosen, settings, language, tell, look, transcriber)
             return run.tuned(consent or "", licence, samples, keep, tensorboard)
     finally:
         lock.release()
@@ -322,10 +324,10 @@ class TuneRun:
 
     def __init__(
         self, plan: TunePlan, device: Device, settings: EngineSettings, language: str | None,
-        tell: Callable[[Notice], None], look: LookAt, hear: Transcriber | None = None,
+        tell: Callable[[Notice], None], look: LookAt, transcriber: Transcriber | None = None,
     ) -> None:  # fmt: skip
         self.device, self.tell, self.look, self.settings = device, tell, look, settings
-        self.code, self.hear = language, hear
+        self.code, self.transcriber = language, transcriber
         found = find(plan.model, variant="base", offline=settings.offline)
         if found.folder is None:
             raise ModelError(f"{plan.model} has random weights, which cannot be tuned", hint=f"-m {EMBEDDED}")
@@ -576,7 +578,9 @@ class TuneRun:
 
     def word_errors(self, text: str, sound: np.ndarray) -> float | None:
         """The share of the words that the recogniser gets wrong; None without one."""
-        return None if self.hear is None else wer(text, self.hear(resample(sound, RATE, HEARD_AT)), self.code)
+        if self.transcriber is None:
+            return None
+        return wer(text, self.transcriber(resample(sound, RATE, HEARD_AT)), self.code)
 
 
 class Listener:

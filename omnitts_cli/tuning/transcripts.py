@@ -1,4 +1,4 @@
-"""What a recogniser understood in recordings. It writes missing texts, and checks those that there are."""
+"""Transcripts of recordings by a speech recogniser, in the place of missing texts and to check the others."""
 
 from __future__ import annotations
 
@@ -23,32 +23,31 @@ class Transcripts:
     """
 
     def __init__(
-        self, hear: Transcriber, path: Path, fills: bool = True, checks: bool = False, language: str | None = None
+        self, transcribe: Transcriber, path: Path, fills: bool = True, checks: bool = False, language: str | None = None
     ) -> None:
         self.fills, self.checks = fills, checks
-        self._hear, self._path, self._language = hear, path, language
+        self._transcribe, self._path, self._language = transcribe, path, language
         self._known: dict[str, str] = {}
         try:
             known = parse.json_object(files.read(path, MOST_BYTES), parse.Limits(MOST_BYTES))
             self._known = {digest: text for digest, text in known.items() if isinstance(text, str)}
         except (OSError, ValueError, AttributeError):
-            pass  # there is no file, or it is damaged: transcripts are made again
+            pass  # missing or damaged: the recordings are transcribed again
 
     def of(self, sound: np.ndarray, digest: str) -> str:
         """The words in samples at 24 kHz; may be empty."""
         if digest not in self._known:
-            self._known[digest] = " ".join(self._hear(resample(sound, RATE, HEARD_AT)).split())
+            self._known[digest] = " ".join(self._transcribe(resample(sound, RATE, HEARD_AT)).split())
         return self._known[digest]
 
     def wrong(self, text: str, sound: np.ndarray, digest: str) -> float:
-        """The share of a text that is not said in its recording; 0 if nothing is checked. Of its words or its letters,
-        whichever is smaller: a recogniser that hears "blue tooth" has heard "Bluetooth"."""
+        """The share of a text that its transcript lacks, 0 if texts are not checked. Words and letters are compared,
+        and the smaller share counts, so that "blue tooth" is not an error for "Bluetooth"."""
         if not self.checks:
             return 0.0
-        said, heard = (words_of(one, self._language) for one in (text, self.of(sound, digest)))
-        return min(aligned(*pair).errors / max(len(pair[0]), 1) for pair in (
-            (said, heard), ([*"".join(said)], [*"".join(heard)])
-        ))  # fmt: skip
+        wanted, found = (words_of(one, self._language) for one in (text, self.of(sound, digest)))
+        letters = [*"".join(wanted)], [*"".join(found)]
+        return min(aligned(*pair).errors / max(len(pair[0]), 1) for pair in ((wanted, found), letters))
 
     def keep(self) -> None:
         if self._known:

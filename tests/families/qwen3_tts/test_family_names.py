@@ -22,7 +22,7 @@ def published() -> Parts:
 
 
 BOOKS, FLAGS = 3 * 16, 16
-"""Tensors of the encoder that nobody needs: of the books that are not kept, and what says that one is initialized."""
+"""Unused tensors of the encoder: the books that are left out, and the flags that say whether a book is initialized."""
 
 
 @pytest.mark.parametrize(
