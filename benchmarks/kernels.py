@@ -1,7 +1,7 @@
 """What each kernel is worth: the whole engine without it, over the whole engine, in turn in one process.
 
     python benchmarks/kernels.py -m random:1.7b-customvoice -c 1,8,64,256 --turns 3
-    python benchmarks/kernels.py -m random:1.7b-customvoice -c 64 --without attend.cu,many_rows.py
+    python benchmarks/kernels.py -m random:1.7b-customvoice -c 64 --without attend.cu+attend_long.cu,many_rows.py
 
 A name is that of a variant in `omnitts doctor --kernels`; names joined by "+" are left out together, and the next
 variant of each operation stands in. Above 1, the kernel makes the engine faster: throughput with it over throughput
@@ -23,8 +23,8 @@ import rig
 import speak
 
 WITHOUT = (
-    "talker.cu+rows_*.cu", "predictor.cu", "prefetched.cu", "attend.cu",
-    "codec_resident.cu+codec_stream.cu+codec_last.cu", "codec_wide.py", "many_rows.py",
+    "talker.cu+rows_*.cu", "predictor.cu", "prefetched.cu", "attend.cu+attend_long.cu", "attend_long.cu",
+    "codec_resident.cu+codec_stream.cu+codec_deep.cu+codec_last.cu", "codec_deep.cu", "codec_wide.py", "many_rows.py",
     "_gated+_parts", "_vector",
 )  # fmt: skip
 

@@ -35,7 +35,7 @@ def test_readers_are_kernels_of_the_table(weights: ModuleType) -> None:
     """A kernel that was renamed or taken out has no copy of the weights."""
     known = {one.name for operation in choose.OPERATIONS for one in operation.variants}
     named = [name for _, _, reader in weights.READERS for name in re.findall(r"[\w*]+\.cu\b", reader)]
-    assert set(named) <= known and {"talker.cu", "predictor.cu", "prefetched.cu", "codec_last.cu"} <= set(named)
+    assert set(named) <= known and {"talker.cu", "predictor.cu", "prefetched.cu", "codec_deep.cu"} <= set(named)
 
 
 @pytest.fixture(scope="module")

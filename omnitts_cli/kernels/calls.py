@@ -374,7 +374,7 @@ def early(kind: int) -> Fits:
     def fits(call: ProductCall) -> str:
         if not call.neat:
             return "the copy engine cannot fetch these operands"
-        return "" if prefetched.tile_of(kind, call.outputs, call.inputs) else UNTIMED
+        return "" if prefetched.tile_of(kind, call.rows, call.outputs, call.inputs) else UNTIMED
 
     return fits
 
@@ -383,11 +383,14 @@ def compiled(kind: int) -> Callable[[Any], bool]:
     return lambda call: prefetched.compiled(kind, call.rows, call.outputs, call.inputs)
 
 
-def short_cache(call: AttentionCall) -> str:
-    if call.capacity > attend.SHORT:
-        return f"for caches of up to {attend.SHORT} positions"
-    right = (call.heads, call.kv_heads, call.depth) == (attend.HEADS, attend.KV_HEADS, attend.DEPTH)
-    return "" if right and call.positions == 1 and call.neat else UNKNOWN
+def heads_of_released(long: bool) -> Fits:
+    def fits(call: AttentionCall) -> str:
+        if (call.capacity > attend.SHORT) != long:
+            return "for caches of more than 16 positions" if long else "for caches of up to 16 positions"
+        right = (call.heads, call.kv_heads, call.depth) == (attend.HEADS, attend.KV_HEADS, attend.DEPTH)
+        return "" if right and call.positions == 1 and call.neat else UNKNOWN
+
+    return fits
 
 
 def power(call: AttentionCall) -> str:
@@ -440,12 +443,19 @@ def _tiled(kind: codec_tiles.Kind, enough: int, call: CodecCall | UnitCall) -> s
     return "" if right else UNKNOWN
 
 
-def kept_product(call: CodecCall) -> str:
-    key = call.taps, call.inputs, call.outputs, call.adds
-    kind = codec_tiles.PRODUCTS.get(key)
-    if kind is None or call.activation != "snake" or not call.biased or not (call.gives or call.keeps):
-        return UNKNOWN
-    return _tiled(kind, CODEC_PRODUCTS[key], call)
+def kept_product(deep: bool) -> Fits:
+    """Products of codec_resident.cu, or with `deep` of codec_stream.cu."""
+
+    def fits(call: CodecCall) -> str:
+        key = call.taps, call.inputs, call.outputs, call.adds
+        kind = codec_tiles.PRODUCTS.get(key)
+        if kind is None or bool(kind.stages) != deep or call.activation != "snake" or not call.biased:
+            return UNKNOWN
+        if not call.gives and (not call.keeps or kind.stages):
+            return UNKNOWN
+        return _tiled(kind, CODEC_PRODUCTS[key], call)
+
+    return fits
 
 
 def kept_unit(channels: int) -> Fits:
@@ -511,9 +521,10 @@ def last_compiled(call: CloseCall) -> bool:
     return codec_last.compiled(call.device) is not None
 
 
-CODEC_UNITS = {96: 240, 192: 160}
-"""Blocks of 64 columns from which codec_resident.cu and codec_stream.cu are used, by channels. Measured on an H200."""
-CODEC_PRODUCTS = {(1, 384, 384, True): 1000, (2, 192, 288, False): 160}
+CODEC_UNITS = {96: 240, 192: 160, 384: 1000}
+"""Blocks of 64 columns from which codec_resident.cu, codec_stream.cu and codec_deep.cu are used, by channels. Measured
+on an H200."""
+CODEC_PRODUCTS = {(1, 384, 384, True): 1000, (2, 192, 288, False): 160, (2, 384, 768, False): 1200}
 """The same by taps, inputs, outputs, and whether a residual is added."""
 CODEC_LAST = 400
 """The same for codec_last.cu, in groups of 192 columns."""

@@ -34,6 +34,7 @@ LAUNCHES = {
     "_gated": "products:_gated",
     "_parts": "products:_parts+norms:_add_norm",
     "attend.cu": "attend:attend",
+    "attend_long.cu": "attend_long:attend",
     "_write, _attend": "attention:_write+attention:_attend",
     "_split": "long:_split+long:_join",
     "flash attention of torch": "attention:_write+",

@@ -20,7 +20,6 @@ from torch import Tensor
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.cuda import attend, predictor, prefetched, rows, talker
 from omnitts_cli.kernels.cuda.layout import Layout, norms
-from omnitts_cli.kernels.cuda.prefetched import Tile
 from omnitts_cli.kernels.ops import LayerWeights, PredictorParts
 
 pytestmark = pytest.mark.skipif(cuda_emulator.compiler() is None, reason="needs a C++ compiler on x86-64")
@@ -272,14 +271,13 @@ def test_shared_memory_fits() -> None:
 # ---- products whose weights are fetched early: all in flight, or through rings that go round
 
 
-@pytest.mark.parametrize(("count", "kept"), [(20, 100 << 10), (60, 16 << 10)], ids=["whole", "rings"])
-def test_prefetched_products(count: int, kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("count", "kept"), [(20, 100 << 10), (70, 16 << 10)], ids=["whole", "rings"])
+def test_prefetched_products(count: int, kept: int) -> None:
     torch.manual_seed(count)
     x, weight = torch.randn(count, 512).bfloat16(), normal(256, 512, std=0.05)
     want = x.float() @ weight.float().T
     EmulatedKernel.order = 5
-    monkeypatch.setattr(prefetched, "AHEAD", kept)
-    monkeypatch.setattr(prefetched, "ROWS_AHEAD", kept)
+    Tile = functools.partial(prefetched.Tile, ahead=kept, rows_ahead=kept)
     for split in (1, 4):
         assert relative_error(prefetched.linear(x, weight, Tile(32 * split, split, cluster=split, pace=3)), want) < 4e-3
     for cluster in (1, 2):
@@ -295,12 +293,11 @@ def test_prefetched_products(count: int, kept: int, monkeypatch: pytest.MonkeyPa
 # ---- attention of a frame
 
 
-@pytest.mark.parametrize("order", [0, 7])
-def test_attention_of_a_frame(order: int) -> None:
-    """Positions from nothing to the last; what the cache holds behind them is not read."""
+@pytest.mark.parametrize(("capacity", "order"), [(16, 7), (141, 0), (141, 7)])
+def test_attention_of_a_frame(capacity: int, order: int) -> None:
+    """Positions from nothing to more than two turns; what the cache holds behind them is not read."""
     torch.manual_seed(3)
-    capacity = attend.SHORT
-    places = torch.tensor([0, 1, 2, 7, 8, 9, 11, 12, 14, 15])[:, None]
+    places = torch.tensor([0, 1, 7, 8, 63, 64, 65, 140, 33, 16])[:, None].clamp(max=capacity - 1)
     rows = len(places)
     slots = torch.randperm(rows + 2)[:rows]
     keys, values = torch.randn(2, rows + 2, 8, capacity, 128).bfloat16()

@@ -3,7 +3,7 @@
 * `predictor.cu`: the predictor's part of a frame.
 * `talker.cu`: a step of the talker.
 * `prefetched.cu`: some products.
-* `attend.cu`: the predictor's attention.
+* `attend.cu`: the predictor's attention; `attend_long.cu`: the talker's.
 * `rows_*.cu`: layers for any number of rows.
 * `codec_*.cu`: large products of the codec.
 

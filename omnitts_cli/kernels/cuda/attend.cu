@@ -4,6 +4,7 @@
 // positions at a time, as two groups of eight.
 #define BLOCKS 1 // for basics.cuh; has no effect here
 #include "basics.cuh"
+#include "attend.cuh"
 #include "early.cuh"
 
 #define WARPS 4
@@ -13,18 +14,6 @@
 #define AT_QUERIES 0                  // [warps][2 heads][128] bf16
 #define AT_CHANCES (AT_QUERIES + WARPS * 512) // [warps][2 heads][16 positions]
 
-struct Attend {
-  const u16 *qkv;               // [rows][4096]
-  const u16 *query_norm, *key_norm; // [128]
-  const float *cosines, *sines; // [capacity][64]
-  const s64 *positions, *slots; // [rows]
-  u16 *keys, *values;           // [slots][8][capacity][128], written
-  u16 *out;                     // [rows][2048]
-  s64 capacity;
-  float eps;
-};
-
-__device__ __forceinline__ s64 load_now(const s64 *p) { const uint2 v = load2(p); return (s64)((u64)v.y << 32 | v.x); }
 __device__ __forceinline__ float dot2(u32 a, u32 b, float sum) { return fmaf(high(a), high(b), fmaf(low(a), low(b), sum)); }
 
 // Keys: each quad of lanes has one of the eight positions of a group, each lane 32 of its 128 columns.

@@ -1,5 +1,5 @@
-"""Attention of a frame to the predictor's short cache as one kernel, which begins before the previous kernel ends
-(`attend.cu`)."""
+"""Attention of a frame as one kernel, which begins before the previous kernel ends: `attend.cu` for the predictor's
+short cache, `attend_long.cu` for the talker's."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ from torch import Tensor
 from omnitts_cli.kernels.cuda.nvrtc import CompileError, Kernel
 
 SOURCE = Path(__file__).with_name("attend.cu")
+LONG_SOURCE = Path(__file__).with_name("attend_long.cu")
 KV_HEADS, HEADS, DEPTH, WARPS = 8, 16, 128, 4
 SHORT = 16
 """The capacity of the predictor's cache."""
+BOXES, BOX = 3, 4096
+"""Blocks of keys or values that each warp of `attend_long.cu` holds in shared memory, and their bytes."""
 
 
 class _Attend(ctypes.Structure):
-    """The kernel's parameter: `struct Attend` of attend.cu."""
+    """The kernel's parameter: `struct Attend` of attend.cuh."""
 
     _fields_ = (
         *((name, c_void_p) for name in "qkv query_norm key_norm cosines sines positions slots keys values out".split()),
@@ -31,17 +34,18 @@ class _Attend(ctypes.Structure):
 
 
 @functools.cache
-def _kernel() -> Kernel | None:
+def _kernel(long: bool) -> Kernel | None:
     """None where it cannot be compiled."""
+    source, shared = (LONG_SOURCE, BOXES * BOX) if long else (SOURCE, 512 + 128)
     try:
-        return Kernel(SOURCE, "attend", {}, "sm_90a", 0, 32 * WARPS, WARPS * (512 + 128), early=True)
+        return Kernel(source, "attend", {}, "sm_90a", 0, 32 * WARPS, WARPS * shared, early=True)
     except CompileError:
         return None
 
 
 def compiled(call: Any) -> bool:
-    """Whether the kernel has been compiled, or can be."""
-    return _kernel() is not None
+    """Whether the kernel for a call has been compiled, or can be."""
+    return _kernel(call.capacity > SHORT) is not None
 
 
 def attend(
@@ -50,7 +54,7 @@ def attend(
 ) -> Tensor:  # fmt: skip
     """As `AttendCached` in `kernels/ops.py`; `width` is not used."""
     rows, capacity = positions.shape[0], keys.shape[2]
-    kernel = _kernel()
+    kernel = _kernel(capacity > SHORT)
     assert kernel is not None, "`compiled` has made it"
     out = torch.empty((rows, 1, HEADS * DEPTH), dtype=qkv.dtype, device=qkv.device)
     given = qkv, q_weight, k_weight, cos, sin, positions.contiguous(), slots.contiguous(), keys, values, out

@@ -133,6 +133,25 @@ __device__ __forceinline__ void spread8(float *a, uint2 residual, int below) {
   const float4 v = singles(residual);
   a[below * 2] = v.x, a[below * 2 + 1] = v.y, a[below * 2 + 4] = v.z, a[below * 2 + 5] = v.w;
 }
+// Set eight sums to the residual of two rows. The loads are volatile: the compiler would move plain ones to where registers are scarce.
+__device__ __forceinline__ void begin8(float *a, const u16 *residual) {
+#pragma unroll
+  for (int below = 0; below < 2; below++) {
+    uint2 v;
+    asm volatile("ld.global.v2.u32 {%0,%1},[%2];" : "=r"(v.x), "=r"(v.y) : "l"(residual + below * 8 * OUTPUTS));
+    spread8(a, v, below);
+  }
+}
+// Store eight sums that include the residual.
+__device__ __forceinline__ void finish8(const float *a, u16 *wide, char *out, u32 scale, u32 inverse, bool keep) {
+  u32 x[4];
+  if (keep)
+#pragma unroll
+    for (int below = 0; below < 2; below++) *(uint2 *)(wide + below * 8 * OUTPUTS) = make_uint2(halves(a[below * 2], a[below * 2 + 1]), halves(a[below * 2 + 4], a[below * 2 + 5]));
+  activate8(x, a, scale, inverse);
+#pragma unroll
+  for (int below = 0; below < 2; below++) *(uint2 *)(out + below * 16 * OUTPUTS) = make_uint2(x[below], x[below + 2]);
+}
 // 32 channels of two rows: residual, snake and the stores. `a`: 16 sums; `r`: the residual.
 template <bool ADDED> __device__ __forceinline__ void finish(const float *a, const uint2 (&r)[4], u16 *wide, char *out, u32 scale, u32 inverse, bool keep, bool gives = true) {
   float y[2][8];

@@ -1,4 +1,4 @@
-"""Large products and residual units of the codec on Hopper (`codec_resident.cu`, `codec_stream.cu`).
+"""Large products and residual units of the codec on Hopper (`codec_resident.cu`, `codec_stream.cu`, `codec_deep.cu`).
 
 A program (thread block) reads its columns of x once; the kernels in Triton read them once for each tap and tile of
 outputs.
@@ -36,7 +36,9 @@ class Kind:
     point: bool  # whether a second product follows
     adds: bool
     groups: int = 3
-    stages: int = 0  # of 64 inputs
+    stages: int = 0
+    depth: int = 64  # inputs of a stage
+    slice: int = 0  # outputs of the second product computed at a time, if fewer than `tile`
     in_turn: bool = True  # one group multiplies at a time; only without stages
 
     @property
@@ -49,24 +51,31 @@ class Kind:
         """Tiles of outputs."""
         return self.outputs // self.tile
 
+    @property
+    def together(self) -> int:
+        """Programs that share the weights they fetch (a cluster) or the columns they read."""
+        return self.slices if not self.stages else 2 if self.slice else 1
+
     def shared_bytes(self) -> int:
         """Shared memory, as the kernels lay it out."""
         reach = (self.taps - 1) * (MOST_DILATION if self.point else 1)
         kept = (3 + 3 * self.point) * self.tile * 4
         if self.stages:
             rows = (self.groups * COLUMNS + reach) | 1
-            return self.stages * self.tile * 64 * 2 + kept + 128 + rows * self.inputs * 2
+            return self.stages * self.tile * self.depth * 2 + kept * self.slices + 128 + rows * self.inputs * 2
         return self.weights * 2 + kept + 128 + self.groups * ((COLUMNS + reach) | 1) * self.inputs * 2
 
 
 UNITS = {
     96: Kind(96, 96, 96, 7, point=True, adds=True),
     192: Kind(192, 192, 192, 7, point=True, adds=True, stages=5),
+    384: Kind(384, 384, 384, 7, point=True, adds=True, groups=2, stages=3, depth=32, slice=64),
 }
 """Residual units by channels."""
 PRODUCTS = {
     (1, 384, 384, True): Kind(384, 384, 128, 1, point=False, adds=True, groups=2, in_turn=False),
     (2, 192, 288, False): Kind(192, 288, 96, 2, point=False, adds=False),
+    (2, 384, 768, False): Kind(384, 768, 192, 2, point=False, adds=False, stages=3),
 }
 """Products by taps, inputs, outputs, and whether a residual is added."""
 
@@ -94,7 +103,7 @@ def packed(kind: Kind, conv: Product, point: Product | None) -> tuple[Tensor, Te
         places = order(kind.tile).to(conv.weight.device)
         parts = [conv.weight[start + places]]
         if point is not None:
-            parts.append(point.weight[places][:, places])
+            parts += point.weight[places][:, places].split(kind.slice or kind.tile)
         weights += [part.unflatten(1, (-1, 8)).transpose(0, 1).flatten() for part in parts]
         for layer in (conv,) if point is None else (conv, point):
             for row in (layer.bias, layer.scale, layer.inverse):
@@ -123,16 +132,19 @@ def _prepared(kind: Kind, conv: Product, point: Product | None) -> tuple[Tensor,
 @functools.cache
 def compiled(kind: Kind, _device: int) -> Kernel | None:
     """The compiled kernel; None if it cannot be compiled or does not fit."""
-    defines = {"INPUTS": kind.inputs, "OUTPUTS": kind.outputs, "N": kind.tile, "TAPS": kind.taps}
+    defines = {
+        "INPUTS": kind.inputs, "OUTPUTS": kind.outputs, "N": kind.tile, "TAPS": kind.taps, "POINT": int(kind.point),
+        "ADDS": int(kind.adds),
+    }  # fmt: skip
     if kind.stages:
-        source, defines["STAGES"] = "codec_stream.cu", kind.stages
+        source, defines["STAGES"] = "codec_deep.cu" if kind.slice else "codec_stream.cu", kind.stages
     else:
-        source = "codec_resident.cu"
-        defines |= {"POINT": int(kind.point), "ADDS": int(kind.adds)}
-        defines |= {"GROUPS": kind.groups, "TURNS": int(kind.in_turn)}
-    threads = 128 * kind.groups + 128
+        source, defines["GROUPS"], defines["TURNS"] = "codec_resident.cu", kind.groups, int(kind.in_turn)
+    threads, together = 128 * kind.groups + 128, 2 if kind.slice else 1
     try:
-        return Kernel(HERE / source, "tiles", defines, "sm_90a", 0, threads, kind.shared_bytes(), early=True)
+        return Kernel(
+            HERE / source, "tiles", defines, "sm_90a", 0, threads, kind.shared_bytes(), early=True, cluster=together
+        )
     except CompileError:
         return None
 
@@ -181,7 +193,7 @@ def launch(
         pitch=x.shape[1], columns=columns, blocks=x.shape[0] * columns // COLUMNS, dilation=dilation,
         keep=int(wide is not None),
     )  # fmt: skip
-    kernel.launch(arguments, programs // kind.slices * kind.slices)
+    kernel.launch(arguments, programs // kind.together * kind.together)
 
 
 def product(

@@ -1,4 +1,4 @@
-// One product of a layer, for 17 to 64 rows. Its weights are fetched before the previous kernel has ended.
+// One product of a layer, for 17 rows and more. Its weights are fetched before the previous kernel has ended.
 //
 // A program (thread block) multiplies ROWS rows by WIDE outputs over 64 BOXES inputs; SPLIT programs share the inputs of the
 // same outputs. Two threads fetch boxes of 64 inputs into rings in shared memory (TMA). One fetches weights without waiting for
@@ -13,6 +13,7 @@
 #define LINEAR 0
 #define GATED 1 // WIDE / 2 gates and as many ups
 #define ADDED 2 // the parts are stored, in float32
+#define TEAMS ((ROWS + 63) / 64)
 #define PIECES CLUSTER                    // each program of a cluster adds up one piece of the outputs
 #define COLUMNS (WIDE / PIECES)           // of a piece
 #define X_BOX (ROWS * 128u)
@@ -20,17 +21,17 @@
 #define R (WIDE / 2)                      // sums of a thread
 #define AT_ROWS (W_STAGES * W_BOX)
 #define AT_INBOX (AT_ROWS + X_STAGES * X_BOX + (ROWS < 64 ? 8192 - X_BOX : 0)) // wgmma reads 64 rows
-#define INBOX ((PIECES - 1) * MULTIPLIERS * (COLUMNS / 2) * 4)
+#define INBOX ((PIECES - 1) * TEAMS * 128 * (COLUMNS / 2) * 4)
 #define AT_BARRIERS (AT_INBOX + INBOX)
 #ifndef PACE
 #define PACE 100 // boxes of weights in flight before the previous kernel has ended
 #endif
-#define MULTIPLIERS 128u
+#define MULTIPLIERS (TEAMS * 128u)
 
 struct __align__(64) Product {
   char x[128], weight[128]; // tensor maps: boxes of ROWS rows, and of WIDE outputs, or of half a piece if GATED
   void *out;                // bf16 [count][outputs], or float32 [SPLIT / CLUSTER][count][outputs]
-  int count, outputs;
+  int count, outputs, heights; // heights: tiles of ROWS rows
 };
 
 __device__ __forceinline__ u64 box_at(u32 address) { // K-major, swizzle of 128 bytes, 1,024 bytes between eight rows
@@ -59,7 +60,8 @@ struct Rings {
 
 // The tile of a program and its part of the inputs.
 __device__ __forceinline__ u32 part_of() { return blockIdx.x % SPLIT; }
-__device__ __forceinline__ u32 tile_of() { return blockIdx.x / SPLIT; }
+__device__ __forceinline__ u32 tile_of(const Product &f) { return blockIdx.x / SPLIT / f.heights; } // programs with the same weights are neighbours
+__device__ __forceinline__ u32 first_row_of(const Product &f) { return blockIdx.x / SPLIT % f.heights * ROWS; }
 __device__ __forceinline__ u32 column_of(u32 box) { return 64 * (part_of() * BOXES + box); }
 
 __device__ __forceinline__ void fetch_weights(const Product &f, const Rings &at, u32 box, u64 policy) {
@@ -69,13 +71,13 @@ __device__ __forceinline__ void fetch_weights(const Product &f, const Rings &at,
     constexpr u32 HALF = COLUMNS / 2;
 #pragma unroll
     for (u32 i = 0; i < 2 * PIECES; i++) // the gates of each piece, then its ups
-      fetch_hinted(to + i * HALF * 128, f.weight, column_of(box), (i % 2 ? f.outputs : 0) + tile_of() * (WIDE / 2) + i / 2 * HALF, full, policy);
-  } else fetch_hinted(to, f.weight, column_of(box), tile_of() * WIDE, full, policy);
+      fetch_hinted(to + i * HALF * 128, f.weight, column_of(box), (i % 2 ? f.outputs : 0) + tile_of(f) * (WIDE / 2) + i / 2 * HALF, full, policy);
+  } else fetch_hinted(to, f.weight, column_of(box), tile_of(f) * WIDE, full, policy);
 }
 __device__ __forceinline__ void fetch_rows(const Product &f, const Rings &at, u32 box) {
   const u32 slot = box % X_STAGES, full = at.x_full + 8 * slot;
   expect(full, X_BOX);
-  fetch(at.base + AT_ROWS + slot * X_BOX, f.x, column_of(box), 0, full);
+  fetch(at.base + AT_ROWS + slot * X_BOX, f.x, column_of(box), first_row_of(f), full);
 }
 
 // Two neighbouring columns of two rows, g and g + 8 of a warp's sixteen.
@@ -96,19 +98,20 @@ __device__ __forceinline__ float gated(float gate, float up) {
 }
 
 extern "C" __global__ void __launch_bounds__(MULTIPLIERS + 64, 1) prefetched(const __grid_constant__ Product f) {
-  const u32 thread = threadIdx.x, lane = thread & 31;
+  const u32 thread = threadIdx.x, lane = thread & 31, team = thread / 128;
   const Rings at;
   constexpr u32 FIRST_W = W_STAGES < BOXES ? W_STAGES : BOXES, FIRST_X = X_STAGES < BOXES ? X_STAGES : BOXES;
   u64 policy;
-  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0,1.0;" : "=l"(policy)); // weights are read once
+  if (f.heights == 1) asm volatile("createpolicy.fractional.L2::evict_first.b64 %0,1.0;" : "=l"(policy)); // read once
+  else asm volatile("createpolicy.fractional.L2::evict_normal.b64 %0,1.0;" : "=l"(policy));
   if (thread == MULTIPLIERS) {
     for (u32 i = 0; i < W_STAGES; i++) {
       asm volatile("mbarrier.init.shared::cta.b64 [%0],1;" ::"r"(at.w_full + 8 * i));
-      asm volatile("mbarrier.init.shared::cta.b64 [%0],%1;" ::"r"(at.w_empty + 8 * i), "r"(4u));
+      asm volatile("mbarrier.init.shared::cta.b64 [%0],%1;" ::"r"(at.w_empty + 8 * i), "r"(4u * TEAMS));
     }
     for (u32 i = 0; i < X_STAGES; i++) {
       asm volatile("mbarrier.init.shared::cta.b64 [%0],1;" ::"r"(at.x_full + 8 * i));
-      asm volatile("mbarrier.init.shared::cta.b64 [%0],%1;" ::"r"(at.x_empty + 8 * i), "r"(4u));
+      asm volatile("mbarrier.init.shared::cta.b64 [%0],%1;" ::"r"(at.x_empty + 8 * i), "r"(4u * TEAMS));
     }
     asm volatile("mbarrier.init.shared::cta.b64 [%0],1;" ::"r"(at.inbox));
     asm volatile("fence.mbarrier_init.release.cluster;");
@@ -144,7 +147,7 @@ extern "C" __global__ void __launch_bounds__(MULTIPLIERS + 64, 1) prefetched(con
     const u32 w = i % W_STAGES, x = i % X_STAGES;
     wait_for(at.w_full + 8 * w, i / W_STAGES & 1);
     wait_for(at.x_full + 8 * x, i / X_STAGES & 1);
-    const u64 rows = box_at(at.base + AT_ROWS + x * X_BOX), weights = box_at(at.base + w * W_BOX);
+    const u64 rows = box_at(at.base + AT_ROWS + x * X_BOX + team * 8192), weights = box_at(at.base + w * W_BOX);
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
     for (int k = 0; k < 4; k++) multiply(a, rows + 2 * k, weights + 2 * k);
@@ -159,7 +162,7 @@ extern "C" __global__ void __launch_bounds__(MULTIPLIERS + 64, 1) prefetched(con
   for (int i = 0; i < R; i++) asm volatile("" : "+f"(a[i])::"memory");
 
   constexpr int MINE = COLUMNS / 2; // sums of a thread in a piece
-  const u32 rank = CLUSTER > 1 ? cluster_rank() : 0, row = thread / 32 * 16 + lane / 4, pair = 2 * (lane & 3);
+  const u32 rank = CLUSTER > 1 ? cluster_rank() : 0, row = first_row_of(f) + thread / 32 * 16 + lane / 4, pair = 2 * (lane & 3);
   const u32 inbox = at.base + AT_INBOX;
   if (CLUSTER > 1) {
 #pragma unroll
@@ -202,14 +205,14 @@ extern "C" __global__ void __launch_bounds__(MULTIPLIERS + 64, 1) prefetched(con
       for (u32 e = 0; e < 4; e++) sum[4 * q + e] = part[e];
     }
     if constexpr (KIND == GATED) {
-      const u32 first = tile_of() * (WIDE / 2) + p * (COLUMNS / 2) + pair;
+      const u32 first = tile_of(f) * (WIDE / 2) + p * (COLUMNS / 2) + pair;
 #pragma unroll
       for (u32 j = 0; j < COLUMNS / 16; j++) {
         const float *gate = sum + 4 * j, *up = sum + 4 * (j + COLUMNS / 16);
         store_pair(f, row, first + 8 * j, gated(gate[0], up[0]), gated(gate[1], up[1]), gated(gate[2], up[2]), gated(gate[3], up[3]));
       }
     } else {
-      const u32 first = tile_of() * WIDE + p * COLUMNS + pair;
+      const u32 first = tile_of(f) * WIDE + p * COLUMNS + pair;
 #pragma unroll
       for (u32 j = 0; j < COLUMNS / 8; j++) store_pair(f, row, first + 8 * j, sum[4 * j], sum[4 * j + 1], sum[4 * j + 2], sum[4 * j + 3]);
     }

@@ -1,4 +1,4 @@
-"""Products of 17 to 64 rows whose weights are fetched before the previous kernel has ended (`prefetched.cu`)."""
+"""Products of 17 to 256 rows whose weights are fetched before the previous kernel has ended (`prefetched.cu`)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,11 @@ from omnitts_cli.kernels.cuda.nvrtc import CompileError, Kernel
 from omnitts_cli.kernels.tiles import ADDED, GATED, LINEAR
 
 SOURCE = Path(__file__).with_name("prefetched.cu")
-SIZES = (32, 64)
+SIZES = (32, 64, 128)
 """Possible heights of a program's tile."""
 BOX = 64
 """Inputs per box (one TMA copy)."""
 MOST_SHARED = 227 * 1024
-AHEAD, ROWS_AHEAD = 100 * 1024, 64 * 1024
-"""Bytes of weights and of rows in shared memory at most."""
 BFLOAT16, SWIZZLE_128, PROMOTE_256 = 9, 3, 3  # CU_TENSOR_MAP_...
 
 
@@ -32,17 +30,30 @@ class Tile(NamedTuple):
     split: int  # programs that share the inputs
     cluster: int = 1  # how many of these programs add up their parts in a cluster
     pace: int = 100  # boxes of weights in flight before the previous kernel has ended
+    ahead: int = 100 * 1024  # bytes of weights in shared memory at most
+    rows_ahead: int = 64 * 1024  # bytes of rows in shared memory at most
 
 
-TILES: dict[tuple[int, int, int], Tile] = {
-    (LINEAR, 4096, 1024): Tile(64, 2, 2, pace=3),
-    (LINEAR, 2048, 1024): Tile(32, 2, 2),
-    (GATED, 3072, 1024): Tile(96, 2, 2, pace=2),
-    (ADDED, 1024, 3072): Tile(128, 8),
-    (GATED, 6144, 2048): Tile(96, 1, pace=3),
-    (ADDED, 2048, 2048): Tile(64, 4, 2),
+Tiles = dict[tuple[int, int, int], Tile]
+"""By kind, outputs and inputs."""
+TILES: dict[int, Tiles] = {
+    64: {
+        (LINEAR, 4096, 1024): Tile(64, 2, 2, pace=3),
+        (LINEAR, 2048, 1024): Tile(32, 2, 2),
+        (GATED, 3072, 1024): Tile(96, 2, 2, pace=2),
+        (ADDED, 1024, 3072): Tile(128, 8),
+        (GATED, 6144, 2048): Tile(96, 1, pace=3),
+        (ADDED, 2048, 2048): Tile(64, 4, 2),
+    },
+    128: {
+        (GATED, 3072, 1024): Tile(96, 2, 2, pace=2, ahead=84 * 1024, rows_ahead=112 * 1024),
+        (ADDED, 1024, 2048): Tile(64, 8, 2, pace=3, rows_ahead=128 * 1024),
+        (GATED, 6144, 2048): Tile(96, 1, pace=3, ahead=84 * 1024, rows_ahead=112 * 1024),
+        (ADDED, 2048, 2048): Tile(64, 4, 2, pace=3, ahead=64 * 1024, rows_ahead=128 * 1024),
+    },
+    256: {(ADDED, 1024, 2048): Tile(64, 4, 2, pace=3, ahead=64 * 1024, rows_ahead=128 * 1024)},
 }
-"""Tiles of products, by kind, outputs and inputs. Chosen by timing the whole talker or predictor (benchmarks/LOG.md);
+"""Tiles of products, by the largest number of rows. Chosen by timing the whole talker or predictor (benchmarks/LOG.md);
 products that are not listed were not faster."""
 
 
@@ -55,7 +66,8 @@ class _Product(ctypes.Structure):
         ("out", c_void_p),
         ("count", c_int),
         ("outputs", c_int),
-        ("padding", c_int * 12),
+        ("heights", c_int),
+        ("padding", c_int * 11),
     )
 
 
@@ -81,33 +93,37 @@ def _kernel(kind: int, tile: Tile, inputs: int, rows: int) -> Kernel | None:
     """The compiled kernel, or None if it cannot be compiled."""
     boxes = inputs // BOX // tile.split
     x_box, w_box = 128 * rows, 128 * tile.outputs
-    w_stages = min(boxes, max(2, AHEAD // w_box))
-    x_stages = min(boxes, max(2, ROWS_AHEAD // x_box))
-    inbox = (tile.cluster - 1) * 128 * (tile.outputs // tile.cluster // 2) * 4
+    w_stages = min(boxes, max(2, tile.ahead // w_box))
+    x_stages = min(boxes, max(2, tile.rows_ahead // x_box))
+    teams, pieces = -(-rows // 64), tile.cluster
+    inbox = (pieces - 1) * teams * 128 * (tile.outputs // pieces // 2) * 4
     rest = max(0, 8192 - x_box) + inbox + 16 * (w_stages + x_stages) + 8 + 1024
     w_stages = min(w_stages, (MOST_SHARED - rest - x_stages * x_box) // w_box)
     macros = {"KIND": kind, "WIDE": tile.outputs, "SPLIT": tile.split, "BOXES": boxes, "ROWS": rows}
     macros |= {"W_STAGES": w_stages, "X_STAGES": x_stages, "CLUSTER": tile.cluster, "PACE": tile.pace}
     shared = rest + w_stages * w_box + x_stages * x_box
     try:
-        return Kernel(SOURCE, "prefetched", macros, "sm_90a", 0, 128 + 64, shared, early=True, cluster=tile.cluster)
+        return Kernel(
+            SOURCE, "prefetched", macros, "sm_90a", 0, 128 * teams + 64, shared, early=True, cluster=tile.cluster
+        )
     except CompileError:
         return None
 
 
 def rows_of(count: int) -> int:
     """The height of a program's tile."""
-    return next(size for size in SIZES if size >= count)
+    return next((size for size in SIZES if size >= count), SIZES[-1])
 
 
-def tile_of(kind: int, outputs: int, inputs: int) -> Tile | None:
+def tile_of(kind: int, rows: int, outputs: int, inputs: int) -> Tile | None:
     """The tile for a product, or None if these kernels do not apply. `outputs`: gates and ups both count."""
-    return TILES.get((kind, outputs // (2 if kind == GATED else 1), inputs))
+    level = next((most for most in TILES if most >= rows), 0)
+    return TILES[level].get((kind, outputs // (2 if kind == GATED else 1), inputs)) if level else None
 
 
 def compiled(kind: int, rows: int, outputs: int, inputs: int) -> bool:
     """Whether the kernel of such a product has been compiled, or can be."""
-    tile = tile_of(kind, outputs, inputs)
+    tile = tile_of(kind, rows, outputs, inputs)
     return tile is not None and _kernel(kind, tile, inputs, rows_of(rows)) is not None
 
 
@@ -115,7 +131,7 @@ def _run(kind: int, x: Tensor, weight: Tensor, out: Tensor, tile: Tile) -> Tenso
     inputs = weight.shape[1]
     count, outputs = x.numel() // inputs, weight.shape[0] // (2 if kind == GATED else 1)
     rows = rows_of(count)
-    kernel = _kernel(kind, tile, inputs, rows)
+    heights, kernel = -(-count // rows), _kernel(kind, tile, inputs, rows)
     assert kernel is not None, "`compiled` has made it"
     box = tile.outputs // tile.cluster // 2 if kind == GATED else tile.outputs
     given = _Product(
@@ -124,13 +140,14 @@ def _run(kind: int, x: Tensor, weight: Tensor, out: Tensor, tile: Tile) -> Tenso
         out.data_ptr(),
         count,
         outputs,
+        heights,
     )
-    kernel.launch(given, weight.shape[0] // tile.outputs * tile.split)
+    kernel.launch(given, weight.shape[0] // tile.outputs * tile.split * heights)
     return out
 
 
 def _of(kind: int, x: Tensor, weight: Tensor, tile: Tile | None) -> Tile:
-    tile = tile or tile_of(kind, *weight.shape)
+    tile = tile or tile_of(kind, x.numel() // x.shape[-1], *weight.shape)
     assert tile is not None
     return tile
 

@@ -5,7 +5,7 @@ H200 (benchmarks/LOG.md): for a single row a matrix-vector kernel reads the weig
 vendor's library, norm and gate included. For 2 to 128 rows, gated products are fastest with a narrow tensor-core
 kernel, products that are added to a residual with one whose inner sum is split among programs, and all others with the
 library. On Hopper many_rows.py takes some of the products of 65 to 256 rows, and kernels/cuda/prefetched.py some of 17
-to 64.
+to 256.
 
 The vector kernel computes the norm's scale in its one pass over the row: with y = W (x * n) and s = sum(x * x), the
 result is y * rsqrt(s / K + eps).

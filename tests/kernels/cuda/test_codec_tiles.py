@@ -55,8 +55,9 @@ def test_packed_weights_and_factors(kind: Kind) -> None:
         rows = conv.weight[at * kind.tile :][places]
         assert torch.equal(part[: width * kind.tile].view(-1, kind.tile, 8).transpose(0, 1).flatten(1), rows)
         if point is not None:
-            rest = part[width * kind.tile :].view(-1, kind.tile, 8)
-            assert torch.equal(rest.transpose(0, 1).flatten(1), point.weight[places][:, places])
+            width_of_slice = kind.slice or kind.tile
+            rest = part[width * kind.tile :].view(kind.tile // width_of_slice, -1, width_of_slice, 8)
+            assert torch.equal(rest.transpose(1, 2).flatten(2).flatten(0, 1), point.weight[places][:, places])
     rows = [row for one in (conv, point) if one is not None for row in (one.bias, one.scale, one.inverse)]
     for at, part in enumerate(factors.view(kind.slices, len(rows), 4, -1)):
         for got, row in zip(part, rows, strict=True):  # by thread, then in the order of its sums
@@ -70,11 +71,14 @@ def test_shared_memory_suffices(kind: Kind) -> None:
     assert kind.outputs % kind.tile == kind.tile % 32 == kind.inputs % 16 == 0
 
 
-@pytest.mark.parametrize("source", ["codec_resident.cu", "codec_stream.cu", "codec_last.cu"])
-def test_registers_suffice(source: str) -> None:
+@pytest.mark.parametrize(
+    ("source", "threads"),
+    [("codec_resident.cu", 512), ("codec_stream.cu", 512), ("codec_deep.cu", 384), ("codec_last.cu", 512)],
+)
+def test_registers_suffice(source: str, threads: int) -> None:
     """A program begins with the same number for all threads; what some give up must suffice for what others take, or
     they wait for ever. The emulator has no registers."""
-    text, threads = (codec_tiles.HERE / source).read_text("utf-8"), 512
+    text = (codec_tiles.HERE / source).read_text("utf-8")
     (fewer,), (more,) = (
         re.findall(rf"setmaxnreg\.{change}\.sync\.aligned\.u32 (\d+)", text) for change in ("dec", "inc")
     )

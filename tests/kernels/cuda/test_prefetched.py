@@ -11,10 +11,12 @@ from torch import Tensor
 
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.cuda import attend, prefetched
-from omnitts_cli.kernels.cuda.prefetched import ADDED, GATED, LINEAR, SIZES, TILES
+from omnitts_cli.kernels.cuda.prefetched import ADDED, GATED, LINEAR, TILES
 from omnitts_cli.kernels.ops import Normed, Ops
 
 pytestmark = NEEDS_HOPPER
+COUNTS = {64: (17, 32, 33, 64), 128: (65, 100, 128), 256: (129, 200, 256)}
+USED = [(level, *key) for level, tiles in TILES.items() for key in tiles]
 
 
 def random(*shape: int, std: float = 1.0) -> Tensor:
@@ -28,14 +30,14 @@ def made(kind: int, x: Tensor, weight: Tensor) -> Tensor:
 
 def operands(kind: int, outputs: int, inputs: int) -> tuple[Tensor, Tensor]:
     torch.manual_seed(outputs + inputs)
-    return random(SIZES[-1], inputs), random(outputs * (2 if kind == GATED else 1), inputs, std=inputs**-0.5)
+    return random(256, inputs), random(outputs * (2 if kind == GATED else 1), inputs, std=inputs**-0.5)
 
 
-@pytest.mark.parametrize(("kind", "outputs", "inputs"), TILES)
-def test_products(kind: int, outputs: int, inputs: int) -> None:
+@pytest.mark.parametrize(("level", "kind", "outputs", "inputs"), USED)
+def test_products(level: int, kind: int, outputs: int, inputs: int) -> None:
     rows, weight = operands(kind, outputs, inputs)
-    whole = made(kind, rows, weight)
-    for count in (17, 32, 33, 64):
+    whole = made(kind, rows[:level], weight)
+    for count in COUNTS[level]:
         x = rows[:count].clone()
         want = x.float() @ weight.float().T
         if kind == GATED:
@@ -109,26 +111,26 @@ def test_two_streams(ops: Ops) -> None:
 # ---- attention of a frame
 
 
-SLOTS, CAPACITY = 140, attend.SHORT
+SLOTS, CAPACITY = 140, 300
 
 
-def attended(count: int) -> tuple[tuple[Tensor, ...], tuple[Tensor, Tensor], Tensor, Tensor]:
+def attended(count: int, capacity: int = CAPACITY) -> tuple[tuple[Tensor, ...], tuple[Tensor, Tensor], Tensor, Tensor]:
     """Operands, cache, slots and positions, from nothing to the whole cache."""
     torch.manual_seed(3)
     norms = 1 + random(128, std=0.1), 1 + random(128, std=0.1)
-    angle = torch.arange(CAPACITY, device="cuda")[:, None] * 1e6 ** -(torch.arange(64, device="cuda") / 64)
-    places = torch.randint(0, CAPACITY, (SLOTS, 1), device="cuda")
-    places[:5, 0] = torch.tensor([0, 1, 7, 8, CAPACITY - 1])
+    angle = torch.arange(capacity, device="cuda")[:, None] * 1e6 ** -(torch.arange(64, device="cuda") / 64)
+    places = torch.randint(0, capacity, (SLOTS, 1), device="cuda")
+    places[:9, 0] = torch.tensor([0, 1, 7, 8, 63, 64, 65, 129, capacity - 1]).clamp(max=capacity - 1)
     given = random(SLOTS, 1, 4096)[:count], *norms, 1e-6, angle.cos(), angle.sin()
-    cache = random(SLOTS, 8, CAPACITY, 128), random(SLOTS, 8, CAPACITY, 128)
+    cache = random(SLOTS, 8, capacity, 128), random(SLOTS, 8, capacity, 128)
     return given, cache, torch.randperm(SLOTS, device="cuda")[:count], places[:count]
 
 
-@pytest.mark.parametrize("count", [17, 70, 140])
-def test_attention(count: int) -> None:
-    given, cache, slots, places = attended(count)
+@pytest.mark.parametrize(("count", "capacity"), [(17, 16), (70, 16), (17, 300), (70, 300), (140, 300)])
+def test_attention(count: int, capacity: int) -> None:
+    given, cache, slots, places = attended(count, capacity)
     theirs, mine = tuple(x.clone() for x in cache), tuple(x.clone() for x in cache)
-    want = plain.attend_cached(*given, *theirs, slots, places, CAPACITY)
+    want = plain.attend_cached(*given, *theirs, slots, places, capacity)
     assert relative_error(attend.attend(*given, *mine, slots, places, CAPACITY), want) < 5e-3
     assert all(relative_error(x, y) < 1e-3 for x, y in zip(mine, theirs, strict=True))
 
