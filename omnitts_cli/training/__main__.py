@@ -116,12 +116,12 @@ class Rebuild:
         shards = self._shards()
         train_speech(self.recipe, self.device, shards, self._read(), self._tokens(), self.work, minutes, self.team)
 
-    def export(self, decoder: Path | None = None) -> None:
+    def export(self, decoder: Path | None = None, share: float = 1.0) -> None:
         """Writes the model folder, or only its codec if the language side has not been trained yet."""
         if any(self.work.glob("speech.*.safetensors")):
-            export(self.recipe, self.work, self._tokens(), self.work / MODEL, decoder)
+            export(self.recipe, self.work, self._tokens(), self.work / MODEL, decoder, share)
         else:
-            export_codec(self.recipe, self.work, self.work / MODEL / CODEC_FOLDER, decoder)
+            export_codec(self.recipe, self.work, self.work / MODEL / CODEC_FOLDER, decoder, share)
 
     def rows(self) -> None:
         """Writes the recipe's named voices into the model folder, with rows from clips; does nothing if all rows are
@@ -181,6 +181,9 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--series", type=int, default=0, help="each number gives different speech")
     parser.add_argument(
         "--decoder", type=Path, metavar="FOLDER", help="export with this codec folder's decoder; codes do not change"
+    )
+    parser.add_argument(
+        "--share", type=float, default=1.0, help="how much that decoder counts in an average of both [1]"
     )
     parser.add_argument("--model", type=Path, help="judge this folder [WORK/tiny]")
     parser.add_argument("--parts", nargs="+", choices=PARTS, help="judge only these [all]")
@@ -243,7 +246,7 @@ def run(stage: str, rebuild: Rebuild, given: argparse.Namespace) -> None:
     elif stage == "speak":
         rebuild.speak(given.series, given.hours, given.minutes)
     elif stage == "export":
-        rebuild.export(given.decoder)
+        rebuild.export(given.decoder, given.share)
     elif stage == "judge" and given.texts:
         rebuild.judge_texts(given.model, given.texts, given.voice, given.seeds, given.whisper)
     elif stage == "judge":

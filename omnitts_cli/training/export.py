@@ -22,9 +22,11 @@ from omnitts_cli.training.tokens import TokenLists
 from omnitts_cli.tuning import checkpoints
 
 
-def export(recipe: Recipe, work: Path, tokens: TokenLists, folder: Path, decoder: Path | None = None) -> None:
-    """Write the folder; `work` is where the stages keep their checkpoints. `decoder`: see `export_codec`."""
-    export_codec(recipe, work, folder / CODEC_FOLDER, decoder)
+def export(
+    recipe: Recipe, work: Path, tokens: TokenLists, folder: Path, decoder: Path | None = None, share: float = 1.0
+) -> None:
+    """Write the folder; `work` is where the stages keep their checkpoints. `decoder`, `share`: see `export_codec`."""
+    export_codec(recipe, work, folder / CODEC_FOLDER, decoder, share)
     _describe(folder / "config.json", files.model_config(recipe, tokens))
     _describe(folder / "generation_config.json", files.generation_config(recipe))
     _describe(folder / "preprocessor_config.json", files.PREPROCESSOR)
@@ -38,17 +40,19 @@ def export(recipe: Recipe, work: Path, tokens: TokenLists, folder: Path, decoder
     _write(stored(speech, language_names(speech)), torch.bfloat16, folder / "model.safetensors")
 
 
-def export_codec(recipe: Recipe, work: Path, folder: Path, decoder: Path | None = None) -> None:
+def export_codec(recipe: Recipe, work: Path, folder: Path, decoder: Path | None = None, share: float = 1.0) -> None:
     """The codec alone: a codec folder of its own, and the part of a model folder. `decoder`: a codec folder whose
-    decoder replaces that of the codec in `work`; encoder and codebooks stay, so all codes keep their meaning."""
+    decoder replaces that of the codec in `work`, or is mixed with it: its weights count for `share`. Encoder and
+    codebooks stay, so all codes keep their meaning."""
     folder.mkdir(parents=True, exist_ok=True)
     _describe(folder / "config.json", files.codec_config(recipe.codec))
     _describe(folder / "preprocessor_config.json", files.CODEC_PREPROCESSOR)
     codec = trained_codec(recipe, work)
     if decoder:
         other = exported_codec(recipe, decoder).decoder.state_dict()
-        layers = {name: value for name, value in other.items() if not name.startswith("quantiser.")}
-        codec.decoder.load_state_dict(codec.decoder.state_dict() | layers)
+        own = codec.decoder.state_dict()
+        mixed = {name: torch.lerp(own[name], other[name], share) for name in own if not name.startswith("quantiser.")}
+        codec.decoder.load_state_dict(own | mixed)
     spoken = stored(codec.decoder, decoder_names(codec.decoder.shape))
     encoder = stored(codec.encoder, encoder_names(codec.encoder.shape))
     # float16: codec weights need precision more than range

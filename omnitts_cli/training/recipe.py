@@ -188,6 +188,7 @@ class UnnamedSpeakers:
 class Recordings:
     copies: int
     tract: tuple[float, ...]
+    words: bool
 
 
 @dataclass(frozen=True)

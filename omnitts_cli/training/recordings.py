@@ -92,7 +92,7 @@ def parts(folder: Path) -> list[Passage]:
 def record(recipe: Recipe, folder: Path, lines: Sequence[TrainingLine], work: Path) -> None:
     """Writes shards of all recordings in `folder`, each as often as the recipe says."""
     plan, draw, journal = recipe.recordings, random.Random(recipe.seed), Journal(work / "recorded.jsonl", "record")
-    texts = {line.text: (number, line.said) for number, line in enumerate(lines)}
+    texts = {line.text: (number, line.said) for number, line in enumerate(lines) if plan.words}
     readers = [heard(folder, list(own), texts, recipe) for _, own in groupby(parts(folder), lambda part: part.reader)]
     waiting, shards, said = list[TeacherUtterance](), 0, 0.0
     for copy in range(plan.copies):

@@ -86,3 +86,7 @@ def test_the_decoder_of_another_codec_replaces_its_own(
         assert torch.equal(value, given[name] if name in taken else before[name]), name
     assert not torch.equal(after["decoder.pre_conv.conv.weight"], before["decoder.pre_conv.conv.weight"])
     assert any(not torch.equal(before[name], given[name]) for name in after.keys() - taken)
+    mixed = exported(own, "--decoder", str(other / "tiny" / "speech_tokenizer"), "--share", "0.25")
+    for name, value in mixed.items():
+        wanted = torch.lerp(before[name].float(), given[name].float(), 0.25) if name in taken else before[name]
+        torch.testing.assert_close(value.float(), wanted.float(), rtol=2e-3, atol=1e-4)

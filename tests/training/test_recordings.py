@@ -71,6 +71,12 @@ def test_every_part_is_there_several_times(small: Recipe, folder: Path, lines: l
     assert all(170 < hertz < 270 for hertz in pitches)
 
 
+def test_recordings_can_be_left_to_the_codec(small: Recipe, folder: Path, lines: list[TrainingLine]) -> None:
+    made = replace(small, recordings=replace(small.recordings, copies=2, words=False))
+    found = recorded(made, folder, lines)
+    assert len(found) == 2 * 2 * 4 and all(u.text == WORDLESS for u in found)
+
+
 def test_a_part_that_is_too_long_is_cut_and_loses_its_words(
     small: Recipe, folder: Path, lines: list[TrainingLine]
 ) -> None:
