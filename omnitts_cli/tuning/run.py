@@ -259,11 +259,13 @@ def tune(
     transcripts = transcriber and Transcripts(
         transcriber, place / TRANSCRIPTS, transcribe, is_accurate(asr_model), language
     )
-    plan = planned(
-        fspath(recordings), name, fspath(model), place, learning, share, chosen.name, tell, look, transcripts, allow
-    )
-    if transcripts is not None:
-        transcripts.keep()  # also if nothing is learned now: people can correct them first
+    try:
+        plan = planned(
+            fspath(recordings), name, fspath(model), place, learning, share, chosen.name, tell, look, transcripts, allow
+        )
+    finally:
+        if transcripts is not None:
+            transcripts.keep()  # also if nothing is learned now: people can correct them first
     if full:
         plan = with_room(plan, chosen)
     plan.check(free=not (replace or dry_run))

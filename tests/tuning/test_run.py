@@ -129,13 +129,26 @@ def test_a_check_can_be_overruled(omnitts: Omnitts, folder: Path, monkeypatch: p
 def test_whisper_checks_the_texts_without_being_asked(
     omnitts: Omnitts, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "recogniser_here", lambda: lambda sound: "whatever somebody else has told them in winter")
+    heard = list[int]()
+
+    def hear(sound: np.ndarray) -> str:
+        heard.append(sound.size)
+        if len(heard) == 12:
+            raise KeyboardInterrupt
+        return "whatever somebody else has told them in winter"
+
+    monkeypatch.setattr(run, "recogniser_here", lambda: hear)
     monkeypatch.setattr(run, "is_accurate", lambda model: True)
     (folder / "untold.wav").write_bytes((folder / "00.wav").read_bytes())
     plain = ("tune", str(folder), "--name", "me", "--dry-run", "--json", "--allow", "misheard")
-    found = omnitts(*plain).json
-    assert len(found["doubtful"]["words"]) == 30 and [*found["left_out"]] == ["no transcript"]
+    with pytest.raises(KeyboardInterrupt):
+        omnitts_cli.tune(folder, "me", dry_run=True)
     assert omnitts(*plain[:-2]).code == 3  # nothing is left
+    assert len(heard) == 11 + 1 + 19  # what was heard is kept when a run is stopped, and also when it is refused
+    for _ in range(2):
+        found = omnitts(*plain).json
+        assert len(found["doubtful"]["words"]) == 30 and [*found["left_out"]] == ["no transcript"]
+    assert len(heard) == 31
 
 
 def test_recordings_of_somebody_else_are_told(folder: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
