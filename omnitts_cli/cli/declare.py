@@ -18,9 +18,8 @@ from omnitts_cli.cli.meant import unknown_option
 from omnitts_cli.cli.run import Argument, Option, load
 from omnitts_cli.cli.run import Command as Row
 from omnitts_cli.errors import UsageError
-from omnitts_cli.settings.setting import SWITCH, Field, nearest
+from omnitts_cli.settings.setting import RARE, SWITCH, Field, nearest
 from omnitts_cli.terminal.console import console
-from omnitts_cli.terminal.usage import RARE, help_text
 
 # The parser's exceptions are in a private module; this is their public base class.
 Refusal: type[BaseException] = typer.BadParameter.__bases__[0]
@@ -68,6 +67,11 @@ class AsTyped:
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
         return list(value) if isinstance(value, tuple) else value
+
+
+def help_text(command: Any, ctx: Any, *, everything: bool) -> str:
+    """The help of a command. What makes it reads the table of settings, which `omnitts --help` does not need."""
+    return str(load("terminal.usage:help_text")(command, ctx, everything=everything))
 
 
 class StrictCommand(TyperCommand):

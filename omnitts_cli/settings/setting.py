@@ -223,6 +223,8 @@ Group = Literal[
     "text", "voice", "sampling", "output", "machine", "messages", "load", "server", "limits", "report", "rows"
 ]
 
+RARE = "+"  # behind the group of an option that only --help-all shows
+
 
 @dataclass(frozen=True)
 class Setting:

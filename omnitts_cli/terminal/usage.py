@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from omnitts_cli.settings.setting import RARE
 from omnitts_cli.settings.table import former_options
 
 HEADINGS = {
@@ -26,7 +27,6 @@ HEADINGS = {
 }
 """The groups of settings in the order of help, and what help calls them."""
 
-RARE = "+"  # in the panel of an option that only --help-all shows
 OWN = "Options"  # of a command's own options
 DOUBLE = re.compile(r"\{([^{}]+)\}|\[(\[[^\[\]]+\])\]")  # Typer's own brackets around a placeholder
 PYTHON_TYPE = re.compile(r" <(?:str|list\[str\])>")

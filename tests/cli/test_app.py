@@ -36,6 +36,8 @@ COMMANDS = (
 HELP_PROBE = """
 import sys
 HEAVY = {"torch", "numpy", "transformers", "rich", "tqdm", "matplotlib"}
+if sys.argv[1:] == ["--help"]:
+    HEAVY.add("omnitts_cli.settings.table")  # no command's options are shown
 before = len(sys.modules)
 from omnitts_cli.cli.app import run
 code = run(sys.argv[1:])
