@@ -111,13 +111,15 @@ class FfmpegWriter:
 
     def close(self) -> None:
         """Waits for the encoder."""
-        if self._end():
-            raise self._failed()
+        with self._errors:
+            if self._end():
+                raise self._failed()
 
     def discard(self) -> None:
         """Ends the encoder."""
         self._process.kill()
         self._end()
+        self._errors.close()
 
     def _end(self) -> int:
         """Waits for the process, and returns its exit status."""

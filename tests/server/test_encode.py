@@ -86,7 +86,9 @@ def decoded(aac: bytes) -> np.ndarray:
 
 @pytest.mark.skipif(shutil.which("ffmpeg") is None or not Path("/proc/self/fd").exists(), reason="needs ffmpeg, /proc")
 @pytest.mark.parametrize("way", [{}, {"stream": False}], ids=["streamed", "whole"])
-def test_eight_aac_answers_at_once_leave_nothing_behind(way: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_eight_aac_answers_at_once_leave_nothing_behind(
+    way: dict[str, Any], monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
     """Two clients leave, and two others get their places. Nobody else does while there are eight."""
     monkeypatch.setattr(pyav, "present", lambda: False)
     running = FfmpegWriter.running
@@ -129,3 +131,4 @@ def test_eight_aac_answers_at_once_leave_nothing_behind(way: dict[str, Any], mon
         eventually(lambda: not server.state.calls and not running)
         eventually(lambda: (children(), len(os.listdir("/proc/self/fd"))) == before)
         assert not [one for one in threading.enumerate() if one.name == "omnitts aac"]
+    assert not [one for one in recwarn if "BufferedRandom" in str(one.message)]  # a file that only its end has closed
