@@ -33,7 +33,7 @@ from omnitts_cli.text.language import LANGUAGES, detect
 from omnitts_cli.text.lexicon import load_lexicon
 from omnitts_cli.text.model_input import TextInput
 from omnitts_cli.text.piece import Piece
-from omnitts_cli.text.reading import reader, readings
+from omnitts_cli.text.reading import readings, tongues
 from omnitts_cli.weights.find import here
 from omnitts_cli.weights.names import HubName
 
@@ -260,22 +260,24 @@ def rehearse(script: Script, model: str, variant: str, text: TextIn, language: s
     """--dry-run: what will be spoken, how long it will be, and what the model weighs. `language`: given by -l."""
     known = known_of(model, variant)
     rows: list[list[str]] = []
-    number, seconds, read = 0, 0.0, None
+    number, seconds, ways = 0, 0.0, None
     while not script.ended:
         piece = script.take(0.25)
         while script.notices:
             console.warning(script.notices.pop(0))
         if piece is None:
             continue
-        if number == 0 and piece.speech:
-            read = reader(
-                text.normalize,
-                language or detect(piece.text).language,
+        if ways is None and piece.speech:
+            seen = language or piece.language or detect(piece.text).language
+            ways = tongues(
                 known,
+                seen,
+                text.normalize,
                 certain=language is not None,
                 unreadable=text.unreadable,
                 tell=console.notice,
             )
+        piece, read = ways.of(piece) if ways else (piece, None)
         for part, spoken in readings(piece, read, None if text.split == "none" else known.longest_piece):
             words = as_words(spoken)
             expected = part.pause_s or estimated_s(words)
@@ -283,8 +285,8 @@ def rehearse(script: Script, model: str, variant: str, text: TextIn, language: s
             rows.append([str(number), f"{expected:.1f} s", words or "(pause)"])
             shown = {"text": part.as_written, "spoken": words}
             if known.text_input:
-                name = LANGUAGES.get(language or "")
-                shown["tokenizer_input"] = TextInput(known.text_input).read(spoken, name)
+                name = LANGUAGES.get(part.language or language or "")
+                shown["tokenizer_input"] = TextInput(known.text_input, known.languages).read(spoken, name)
             console.record(status="ok", piece=number, expected_s=round(expected, 2), **shown)
     console.table(rows)
     console.note(f"{number} piece{'s' * (number != 1)}, {estimate(seconds)}{known.weight}")

@@ -26,9 +26,10 @@ from omnitts_cli.request import BULK, FIRST_SOUND, STREAMING, Failed, Request
 from omnitts_cli.speech.clip import Chunk, Clip, join
 from omnitts_cli.speech.loop import SpeechEngine, require_process
 from omnitts_cli.speech.script import Script
+from omnitts_cli.text.language import LANGUAGES
 from omnitts_cli.text.pattern import WidePattern
 from omnitts_cli.text.piece import Piece
-from omnitts_cli.text.reading import Read, readings
+from omnitts_cli.text.reading import Read, Tongues, readings
 from omnitts_cli.text.subtitles import Sentence, joined
 from omnitts_cli.text.unreadable import HINT
 
@@ -98,6 +99,7 @@ class Manner:
     keep_codes: bool = False
     whole_pieces: bool = False  # a piece is handed over when it is complete, so that its caller wakes up once
     read: Read | None = None  # normalises text for the model
+    tongues: Tongues | None = None  # or does so for each piece in its own language
     apart: bool = False  # `prepare` reads the text, in a thread of its own, and nothing else does
     longest: int | None = None  # characters of a piece; longer ones are split
     spoken_well: int | None = None  # characters that the model speaks well in one piece
@@ -341,11 +343,17 @@ class Stream:
         return found
 
     def _next(self) -> tuple[Piece, list[tuple[Piece, str]]] | None:
-        piece = self._script.take(0.0)
-        return None if piece is None else (piece, readings(piece, self.manner.read, self.manner.longest))
+        piece, read, tongues = self._script.take(0.0), self.manner.read, self.manner.tongues
+        if piece is None:
+            return None
+        if tongues is not None:
+            piece, read = tongues.of(piece)
+        return piece, readings(piece, read, self.manner.longest)
 
     def _take(self, piece: Piece, text: str) -> None:
         request = replace(self.manner.request, text=text) if text else None
+        if request is not None and piece.language:
+            request = replace(request, language=LANGUAGES[piece.language])
         take = Take(self.account.pieces, piece, request, done=request is None)
         self._open.append(take)
         if request is not None:

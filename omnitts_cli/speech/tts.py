@@ -34,7 +34,7 @@ from omnitts_cli.text import inputs
 from omnitts_cli.text.language import LANGUAGES
 from omnitts_cli.text.lexicon import load_lexicon
 from omnitts_cli.text.piece import Piece
-from omnitts_cli.text.reading import reader
+from omnitts_cli.text.reading import reader, tongues
 from omnitts_cli.voices import Cloned, Designed
 from omnitts_cli.weights.fetch import Report
 
@@ -318,11 +318,18 @@ class TTS:
         asked = "auto" if live and speech.language == "detect" else speech.language  # no text yet to detect it from
         language, code, foreign = voices.language_of(asked, script, model, report)
         certain, unreadable = speech.language in LANGUAGES, text.unreadable
-        read = reader(text.normalize, code, model, certain=certain, parts=live, unreadable=unreadable, tell=report)
+        given: dict[str, Any] = {}
+        if live:
+            read = reader(text.normalize, code, model, certain=certain, parts=True, unreadable=unreadable, tell=report)
+            given["read"] = read if certain else foreign.watched(read)
+        else:
+            watched = (lambda read: read) if certain else foreign.watched
+            given["tongues"] = tongues(
+                model, code, text.normalize, certain=certain, unreadable=unreadable, tell=report, watched=watched
+            )
         speech = speech if ignore_end else self._possible(speech, report)
         seed = speech.seed if speech.seed is not None else who.seed
         plan = self.engine.plan
-        given: dict[str, Any] = {"ahead": plan.slots + AHEAD, "first_alone": plan.first_alone, **more}
         manner = Manner(
             request=self._request(who, language, speech, ignore_end),
             seed=secrets.randbits(31) if seed is None else seed,
@@ -334,8 +341,7 @@ class TTS:
             safe=safe if speech.safe is None else speech.safe,
             longest=None if text.split == "none" else model.longest_piece,
             spoken_well=model.longest_piece,
-            read=read if certain else foreign.watched(read),
-            **given,
+            **{"ahead": plan.slots + AHEAD, "first_alone": plan.first_alone, **given, **more},
         )
         if live:
             return LiveStream(self.engine, self.sample_rate, manner, words, tell, notify)
@@ -357,6 +363,8 @@ class TTS:
         who = voices.voice_for(voice, self.engine.model)
         if language is not None:
             voices.refuse_foreign(language, self.engine.model)
+        elif voices.one_of_several(self.engine.model):
+            language = voices.likely_language(text, self.engine.model)
         request = self._request(who, language, speech)
         manner = Manner(request=request, seed=speech.seed or 0, retries=0, safe=False, **more)
         script = Written(iter([Piece(text, 0, len(text))]), len(text))

@@ -14,7 +14,7 @@ from omnitts_cli.settings.setting import nearest
 from omnitts_cli.speech import voice_files
 from omnitts_cli.speech.script import Script
 from omnitts_cli.speech.voice_files import SavedVoice
-from omnitts_cli.text.language import CERTAIN, FLOOR, LANGUAGES, detect
+from omnitts_cli.text.language import CERTAIN, FLOOR, LANGUAGES, detect, likeliest
 from omnitts_cli.text.reading import Read
 from omnitts_cli.voices import Adapter, Cloned, Designed, Named
 
@@ -208,8 +208,9 @@ class Foreign:
             return False
         if code not in self._told:
             self._told.add(code)
-            only = ", ".join(map(str.title, self._model.languages))
-            what = f"the text looks like {LANGUAGES[code].title()}; {self._model.name} reads it as {only}"
+            *others, last = map(str.title, self._model.languages)
+            does = f"speaks {', '.join(others)} and {last} only" if others else f"reads it as {last}"
+            what = f"the text looks like {LANGUAGES[code].title()}; {self._model.name} {does}"
             self._tell(Notice(what, hint="-m 0.6b   or   -m 1.7b"))
         return True
 
@@ -234,27 +235,42 @@ def language_of(
     watches for texts in other ones.
 
     Only `detect` passes the detected language on; but with `auto` too, a language that the model lacks is refused,
-    unless it reads plain letters: then it speaks what it can read.
+    unless it reads plain letters: then it speaks what it can read. A model of plain letters that has several languages
+    needs one, by whose rules letters become sounds: that of the first piece.
     """
     foreign = Foreign(model, tell)
     if code in ("auto", "detect"):
         seen = looks_like(script, tell, patient=code == "detect")
-        # letters become sounds by the rules of one language, which must be known
-        one_of_several = model.plain_letters and len(model.languages) > 1
-        if seen is None:
-            return (next(iter(model.languages)) if one_of_several else None), None, foreign
-        if code == "auto" and foreign.told(seen):
+        told = code == "auto" and seen is not None and foreign.told(seen)
+        if one_of_several(model) and (seen is None or told):
+            first = script.peek(0.0)
+            seen = name_code(likely_language(first.text if first else "", model))
+        elif seen is None or told:
             return None, None, foreign
         refuse_foreign(LANGUAGES[seen], model, detected=True)
-        return (LANGUAGES[seen] if one_of_several or code == "detect" else None), seen, foreign
+        return (LANGUAGES[seen] if one_of_several(model) or code == "detect" else None), seen, foreign
     refuse_foreign(LANGUAGES[code], model)
     return LANGUAGES[code], code, foreign
+
+
+def one_of_several(model: SpeechModel) -> bool:
+    """Whether letters become sounds by the rules of one language of several, which must be known."""
+    return model.plain_letters and len(model.languages) > 1
+
+
+def likely_language(text: str, model: SpeechModel) -> str:
+    """The model's name for the language that a text is most likely in, of those that it speaks."""
+    return LANGUAGES[likeliest(text, [name_code(name) for name in model.languages], "en")]
 
 
 def code_of(language: str | None, model: SpeechModel) -> str:
     """The code of the language that is spoken; auto where the model chose among several, and does not say which."""
     if language is None and len(model.languages) == 1:
         language = next(iter(model.languages))
+    return name_code(language)
+
+
+def name_code(language: str | None) -> str:
     return next((code for code, name in LANGUAGES.items() if name == language), "auto")
 
 
@@ -266,6 +282,8 @@ def looks_like(script: Script, tell: Callable[[Notice], None], *, patient: bool)
     first = script.peek(0.0)
     while first is None and patient and not script.ended:
         first = script.peek(POLL_S)
+    if first is not None and first.language:
+        return first.language
     guess = detect(first.text) if first is not None else None
     floor = CERTAIN if guess is not None and guess.script == "latin" and not patient else FLOOR
     if guess is None or guess.language is None or guess.confidence < floor:

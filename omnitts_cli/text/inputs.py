@@ -129,23 +129,44 @@ def pieces_of_document(file: BinaryIO, form: InputFormat, options: TextOptions, 
     if form == "text":
         yield from pieces_of_stream(file, options, name)
         return
-    splitter = options.splitter()
-    for block in blocks_of(file, form, options.encoding, name, options.notices):
-        yield from with_lexicon(as_written(block_pieces(splitter, block)), options.lexicon)
+    splitter, gap = options.splitter(), None  # after a flush, the splitter does not know the next gap
+    for block in blocks_of(file, form, options.encoding, name, options.notices, options.language):
+        pieces = block_pieces(splitter, block)
+        if gap is not None and pieces and not block.pause_s:
+            pieces[0] = replace(pieces[0], gap=gap)
+        gap = block.then if pieces and in_its_language(block) else None
+        yield from with_lexicon(as_written(pieces), options.lexicon)
     yield from with_lexicon(as_written(splitter.flush()), options.lexicon)
 
 
+def in_its_language(block: Block) -> bool:
+    """Whether its language is not that of the words beside it."""
+    return bool(block.language) or block.then != "paragraph"
+
+
 def block_pieces(splitter: Splitter, block: Block) -> list[Piece]:
-    """A block ends with a paragraph, or is a pause."""
+    """A block ends with a paragraph or where its language does, or it is a pause."""
     if block.pause_s > 0.0:
         return splitter.pause(block.pause_s)
-    return splitter.feed(clean(block.text) + "\n\n")
+    text = clean(block.text) + "\n\n"
+    if not in_its_language(block):
+        return splitter.feed(text)
+    pieces = [replace(piece, language=block.language) for piece in splitter.flush(text)]
+    if pieces and block.then == "none":
+        pieces[-1] = replace(pieces[-1], goes_on=True)
+    return pieces
 
 
 def blocks_of(
-    file: BinaryIO, form: InputFormat, encoding: str | None, name: str, notices: list[str]
+    file: BinaryIO,
+    form: InputFormat,
+    encoding: str | None,
+    name: str,
+    notices: list[str],
+    language: str | None = None,
 ) -> Iterable[Block]:
-    """The blocks of a document; InputError where it breaks its format's rules or our limits."""
+    """The blocks of a document; InputError where it breaks its format's rules or our limits. `language`: its code, if
+    it was given beside the document."""
     data = file.read(LARGEST_DOCUMENT + 1)
     if len(data) > LARGEST_DOCUMENT:
         raise InputError(f"{name} is larger than {LARGEST_DOCUMENT >> 20} MiB; only plain text has no limit")
@@ -157,7 +178,7 @@ def blocks_of(
     if form == "ssml":
         from omnitts_cli.text.formats.ssml import ssml_blocks
 
-        return ssml_blocks(text, name, notices)
+        return ssml_blocks(text, name, notices, language)
     if form == "srt":
         from omnitts_cli.text.formats.srt import srt_blocks
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from omnitts_cli.errors import UsageError
@@ -19,6 +20,12 @@ FLOOR = 0.6
 
 CERTAIN = 0.7
 """Text in Latin script is refused as foreign only from this confidence on."""
+
+LEAD = 0.3
+"""By how many votes another language must lead before a text changes to it, where only a few are possible."""
+
+ALSO_ENGLISH = frozenset("come die do dove fare per plus pour sans sin son".split())
+"""Small words of other languages that English texts have too."""
 
 SAMPLE_CHARACTERS = 4_000
 WORD = re.compile(r"[^\W\d_]+")
@@ -93,6 +100,18 @@ def detect(text: str) -> Guess:
     return latin(sample, share)
 
 
+def likeliest(text: str, codes: Collection[str], now: str) -> str:
+    """The language of a sentence, if it can only be one of `codes` in Latin letters. `now`: that of the sentences
+    before, which stays unless another one leads.
+    """
+    sample = text[:SAMPLE_CHARACTERS]
+    votes = {code: count for code, count in latin_votes(sample).items() if code in codes}
+    if "en" in votes:
+        votes["en"] += len(ALSO_ENGLISH.intersection(words_once(sample)))
+    best = max(votes, key=lambda code: votes[code], default=now)
+    return best if votes and votes[best] - votes.get(now, 0.0) >= LEAD else now
+
+
 def asian(counts: dict[str, int], letters: int) -> Guess:
     """Kana make Japanese; Han alone makes Chinese."""
     share = min(1.0, 3 * (counts["han"] + counts["kana"]) / letters)
@@ -103,16 +122,26 @@ def asian(counts: dict[str, int], letters: int) -> Guess:
 
 def latin(sample: str, share: float) -> Guess:
     """Votes of small words, telling letters and endings; confident where one language leads clearly."""
-    words = list(dict.fromkeys(WORD.findall(sample.lower())))  # each once: `ho ho ho` is not Italian
-    votes = dict.fromkeys(SMALL_SETS, 0.0)
-    for word in words:
-        vote(word, votes)
-    for code, telling in TELLING_LETTERS.items():
-        votes[code] += LETTER_WEIGHT * sum(sample.lower().count(letter) for letter in telling)
+    words, votes = words_once(sample), latin_votes(sample)
     first, second = sorted(votes, key=lambda code: -votes[code])[:2]
     lead = votes[first] - votes[second]
     known = min(1.0, (votes[first] + 0.2) / (0.2 * len(words) + 0.6))  # text of another language has few known words
     return answer(first, share * known * lead / (lead + SMOOTHING) if lead > 0 else 0.0, "latin")
+
+
+def words_once(sample: str) -> list[str]:
+    """The words, each once: `ho ho ho` is not Italian."""
+    return list(dict.fromkeys(WORD.findall(sample.lower())))
+
+
+def latin_votes(sample: str) -> dict[str, float]:
+    """Language -> how much speaks for it."""
+    votes = dict.fromkeys(SMALL_SETS, 0.0)
+    for word in words_once(sample):
+        vote(word, votes)
+    for code, telling in TELLING_LETTERS.items():
+        votes[code] += LETTER_WEIGHT * sum(sample.lower().count(letter) for letter in telling)
+    return votes
 
 
 def vote(word: str, votes: dict[str, float]) -> None:

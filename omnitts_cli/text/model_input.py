@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Protocol
 
 from omnitts_cli.errors import TextError
 from omnitts_cli.text.given import as_words
-from omnitts_cli.text.language import LANGUAGES, detect
+from omnitts_cli.text.language import LANGUAGES, likeliest
 from omnitts_cli.text.spoken.european import MODULES
 
 TEXT_INPUTS = ("phonemes-en-us", "phonemes-2")
@@ -29,12 +30,13 @@ class ArrivingText(Protocol):
 
 class TextInput:
     """Letters -> what the tokenizer reads. The dictionary of a language is loaded with its first text. `language`: its
-    name, or None where the text must tell it.
+    name, or None where the text must tell it. `languages`: names of those that the model speaks.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, languages: Collection[str]) -> None:
         assert name in TEXT_INPUTS, f"unknown text input {name}"
-        self.name = name
+        several = name != TEXT_INPUTS[0]
+        self._codes = [code for code in ("en", *MODULES) if several and LANGUAGES[code] in languages]
 
     def read(self, text: str, language: str | None = None) -> str:
         if (code := self._code(text, language)) != "en":
@@ -56,15 +58,14 @@ class TextInput:
         return ArrivingPhonemes()
 
     def _code(self, text: str, language: str | None) -> str:
-        if self.name == TEXT_INPUTS[0]:
-            return "en"
-        code = next((code for code, name in LANGUAGES.items() if name == language), None) or detect(text).language
-        return code if code in MODULES else "en"
+        if language is None:
+            return likeliest(text, self._codes, "en")
+        return next((code for code in self._codes if LANGUAGES[code] == language), "en")
 
 
-def text_input_of(name: str | None) -> TextInput | None:
+def text_input_of(name: str | None, languages: Collection[str]) -> TextInput | None:
     """None: letters."""
-    return TextInput(name) if name else None
+    return TextInput(name, languages) if name else None
 
 
 def text_to_speak(text: str, text_input: TextInput | None = None, language: str | None = None) -> str:

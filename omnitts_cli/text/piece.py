@@ -24,6 +24,7 @@ class Piece:
     gap: Break = "none"
     pause_s: float = 0.0
     goes_on: bool = False  # its sentence continues in the next piece
+    language: str = ""  # its code, where it is known
     written: str = ""  # what subtitles show, where a lexicon or words for numbers have changed the text
 
     @property

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from omnitts_cli.errors import Notice, UsageError
 from omnitts_cli.text.boundary import STOPS
 from omnitts_cli.text.clean import has_speech
-from omnitts_cli.text.language import CERTAIN, LANGUAGES, detect
+from omnitts_cli.text.language import CERTAIN, LANGUAGES, detect, likeliest
 from omnitts_cli.text.phrases import cuts, spoken_width
 from omnitts_cli.text.piece import Break, Piece
 from omnitts_cli.text.split import SHORT_COLUMNS, Splitter
@@ -222,6 +222,69 @@ def reader(
     if certain or language in EXTRA:
         return normaliser(language or "en")
     return sentence_by_sentence(normaliser(language or "en"))
+
+
+class Tongues:
+    """Which language each piece of a text is spoken in, and its reader. A document says it; else, if the model reads
+    plain letters of several languages, each sentence shows it, and `language` is the first. `otherwise`: the reader of
+    a text whose language is not found.
+    """
+
+    def __init__(
+        self,
+        model: Reads,
+        language: str | None,
+        otherwise: Read | None,
+        read_in: Callable[[str], Read | None],
+        *,
+        certain: bool,
+        tell: Callable[[Notice], None],
+    ) -> None:
+        self._codes = [code for code, name in LANGUAGES.items() if name in model.languages]
+        self._guesses = model.plain_letters and len(self._codes) > 1 and not certain
+        self._now = language if language in self._codes else "en"
+        self._otherwise, self._read_in, self._tell = otherwise, read_in, tell
+        self._readers: dict[str, Read | None] = {}
+        self._lacking: set[str] = set()
+
+    def of(self, piece: Piece) -> tuple[Piece, Read | None]:
+        """The piece with its language, if that is known, and what reads it."""
+        code = piece.language
+        if code and code not in self._codes:
+            self._tell_lacking(code)
+            code = ""
+        if not code and self._guesses and piece.speech:
+            code = self._now = likeliest(piece.text, self._codes, self._now)
+        if code and code not in self._readers:
+            self._readers[code] = self._read_in(code)
+        return replace(piece, language=code), self._readers[code] if code else self._otherwise
+
+    def _tell_lacking(self, code: str) -> None:
+        if code not in self._lacking:
+            self._lacking.add(code)
+            name = LANGUAGES[code].title()
+            self._tell(Notice(f"the model does not speak {name}: words in that language are read like the others"))
+
+
+def tongues(
+    model: Reads,
+    language: str | None,
+    wanted: bool | None,
+    *,
+    certain: bool,
+    unreadable: str,
+    tell: Callable[[Notice], None],
+    watched: Callable[[Read | None], Read | None] = lambda read: read,
+) -> Tongues:
+    """The languages of a text and their readers; `wanted`, `certain`: see `reader`."""
+    otherwise = watched(reader(wanted, language, model, certain=certain, unreadable=unreadable, tell=tell))
+
+    def read_in(code: str) -> Read | None:
+        if not model.plain_letters and code not in OWN:
+            return otherwise
+        return watched(reader(wanted, code, model, certain=True, unreadable=unreadable, tell=tell))
+
+    return Tongues(model, language, otherwise, read_in, certain=certain, tell=tell)
 
 
 def sentence_by_sentence(otherwise: Read) -> Read:

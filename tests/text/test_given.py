@@ -7,12 +7,18 @@ from io import BytesIO
 import pytest
 
 from omnitts_cli.text.american.phonemes import phonemes
+from omnitts_cli.text.european.phonemes import phonemes as european
 from omnitts_cli.text.given import as_words, given, of_ipa, sounds_of
 from omnitts_cli.text.inputs import TextOptions, pieces_of_document
 from omnitts_cli.text.lexicon import Lexicon
 from omnitts_cli.text.model_input import text_to_speak
 from omnitts_cli.text.reading import readings
 from omnitts_cli.text.spell_out import plain_letters
+
+
+def test_other_languages_have_given_sounds_too() -> None:
+    word = given("hola", "ˈola")
+    assert european(f"Mi {word} es buena, {given('chef', 'ʃɛf')}.", "es") == "mˈi ˈola ˈes βwˈena, ʃɛf."
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,19 @@ def test_formats_by_option_then_suffix() -> None:
         input_format("a", "docx")
 
 
+def test_words_in_another_language_are_pieces_of_their_own() -> None:
+    source = (
+        '<speak>He said <lang xml:lang="es">hola</lang>. <lang xml:lang="fr">Bonjour à tous.</lang>'
+        '<p xml:lang="it">Uno qui. Due qui.</p><p>Three.</p><break time="1s"/>Four.</speak>'
+    )
+    found = list(pieces_of_text(source, TextOptions(), "ssml"))
+    assert [(piece.text, piece.language, piece.gap, piece.goes_on) for piece in found] == [
+        ("He said", "", "none", True), ("hola.", "es", "none", False), ("Bonjour à tous.", "fr", "sentence", False),
+        ("Uno qui. Due qui.", "it", "paragraph", False),
+        ("Three.", "", "paragraph", False), ("", "", "none", False), ("Four.", "", "none", False),
+    ]  # fmt: skip
+
+
 def test_every_format_becomes_pieces() -> None:
     assert spoken("Hällo there you. Bye bye now.\n".encode(), "text") == ["Hällo there you.", "Bye bye now."]
     assert spoken(b"# Title of it\n\nSome *words* here.", "md") == ["Title of it", "Some words here."]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from languages import rows
 
 from omnitts_cli.errors import UsageError
-from omnitts_cli.text.language import CERTAIN, FLOOR, LANGUAGES, detect, language_code
+from omnitts_cli.text.language import CERTAIN, FLOOR, LANGUAGES, detect, language_code, likeliest
 
 TEXTS = {
     "en": ["Hello, how are you today?", "The weather is nice.", "It was the best of times, it was the worst of times.",
@@ -73,3 +74,24 @@ def test_unknown_names_list_the_known_ones() -> None:
     with pytest.raises(UsageError, match="unknown language 'klingon'") as caught:
         language_code("klingon")
     assert all(code in (caught.value.hint or "") for code in LANGUAGES)
+
+
+CODES = ("en", "es", "fr", "it", "pt")
+
+
+@pytest.mark.parametrize(("language", "least"), [("es", 0.93), ("fr", 0.92), ("it", 0.8), ("pt", 0.82)])
+def test_a_single_sentence_of_few_languages_is_mostly_known(language: str, least: float) -> None:
+    found = [likeliest(row[0], CODES, "en") for row in rows(language, "lines")]
+    assert found.count(language) >= least * len(found)
+
+
+def test_a_sentence_that_tells_nothing_stays_in_the_language_before() -> None:
+    assert likeliest("OK.", CODES, "it") == "it" and likeliest("", CODES, "en") == "en"
+    assert likeliest("The weather is nice.", CODES, "it") == "en"
+    assert likeliest("Das Wetter ist heute schön.", ("en", "de"), "en") == "de"
+    assert likeliest("Il tempo è bello oggi.", (), "en") == "en"
+
+
+def test_english_sentences_are_taken_for_nothing_else() -> None:
+    for text in (*TEXTS["en"], "Hello.", "Yes, no, maybe.", "Come on!", "$5 per day.", "Plus one.", "No."):
+        assert likeliest(text, CODES, "en") == "en", text

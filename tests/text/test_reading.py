@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from omnitts_cli.text.inputs import TextOptions, pieces_of_text
 from omnitts_cli.text.lexicon import Lexicon
 from omnitts_cli.text.piece import Piece
-from omnitts_cli.text.reading import GOES_ON, GROWTH, parts_of, readings
+from omnitts_cli.text.reading import GOES_ON, GROWTH, parts_of, readings, tongues
 from omnitts_cli.text.spell_out import plain_letters
 
 LONG = "The first half of it is here, with a comma before the second; and the third begins behind a semicolon."
@@ -47,6 +48,44 @@ def test_what_words_made_too_long_is_cut_again() -> None:
     assert len(readings(piece, plain_letters, None)) == 1
     short = Piece("All 5 of them.", 0, 14)
     assert readings(short, plain_letters, 110) == [(short, "All five of them.")]
+
+
+SEVERAL = SimpleNamespace(plain_letters=True, languages=("english", "spanish", "french"))
+
+
+def spoken_in(model: SimpleNamespace, *texts: str, wanted: bool | None = None, **how: object) -> list[tuple[str, str]]:
+    """The language and the words of each piece."""
+    made = {"language": None, "certain": False, "unreadable": "skip", "tell": lambda notice: None} | how
+    ways, found = tongues(model, wanted=wanted, **made), []  # type: ignore[arg-type]
+    for text in texts:
+        piece = Piece(text.partition("|")[2] or text, 0, 1, language=text.partition("|")[0] if "|" in text else "")
+        piece, read = ways.of(piece)
+        found.append((piece.language, read(piece.text) if read else piece.text))
+    return found
+
+
+def test_each_sentence_is_read_in_its_own_language() -> None:
+    assert spoken_in(SEVERAL, "I have 2.", "Tengo 2 días.", "OK, 7.", "J'ai 2 chats dans la maison.", "I have 2.") == [
+        ("en", "I have two."), ("es", "Tengo dos días."), ("es", "OK, siete."),
+        ("fr", "J'ai deux chats dans la maison."), ("en", "I have two."),
+    ]  # fmt: skip
+
+
+def test_a_given_language_is_that_of_all_but_what_the_document_says() -> None:
+    told: list[str] = []
+    found = spoken_in(
+        SEVERAL, "2 days here.", "fr|2", "de|2", "de|2", language="es", certain=True,
+        tell=lambda notice: told.append(str(notice)),
+    )  # fmt: skip
+    assert found == [("", "dos days here."), ("fr", "deux."), ("", "dos."), ("", "dos.")]
+    assert len(told) == 1 and "German" in told[0]
+
+
+def test_a_model_that_reads_digits_gets_the_language_alone() -> None:
+    model = SimpleNamespace(plain_letters=False, languages=("english", "german", "spanish"))
+    assert spoken_in(model, "I have 2.", "es|Tengo 2 días.") == [("", "I have 2."), ("es", "Tengo 2 días.")]
+    read = spoken_in(model, "es|Tengo 2.", "de|Ich habe 2.", wanted=True, language="en")
+    assert read == [("es", "Tengo dos."), ("de", "Ich habe two.")]
 
 
 def test_a_number_is_not_cut() -> None:

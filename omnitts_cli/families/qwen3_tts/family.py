@@ -54,7 +54,7 @@ def stored(config: Config) -> Stored:
 
 def compiled(name: str, config: Config, compute: Compute, tokenizer: TextTokenizer) -> SpeechModel:
     """The model that the compiled library calculates."""
-    tokenizer.input = text_input_of(config.text_input)
+    tokenizer.input = text_input_of(config.text_input, config.languages)
     networks = compute.networks(config.talker, config.predictor, config.decoder)
     return Compiled(
         networks=networks,

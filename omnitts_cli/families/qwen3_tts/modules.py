@@ -80,7 +80,7 @@ def assemble(
     ops: Ops = plain.OPS,
 ) -> SpeechModel:
     """Filled parts -> the model that the engine runs."""
-    tokenizer.input = text_input_of(config.text_input)
+    tokenizer.input = text_input_of(config.text_input, config.languages)
     language, decoder = parts.language.module, parts.decoder.module
     assert isinstance(language, Language) and isinstance(decoder, CodecDecoder)
     for part in parts.all():

@@ -11,9 +11,11 @@ from functools import cache
 from pathlib import Path
 
 from omnitts_cli.text.european.contexts import CLAUSE, Tables, read, spoken
+from omnitts_cli.text.given import sounds_of
 
 TOKEN = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*['’]?|[,.;:!?…()\[\]\"«»“”—–]+")
 MARKS = str.maketrans({";": ",", ":": ",", "(": ",", ")": ",", "—": ",", "–": ",", "…": "."})
+GIVEN_AS = (("eɪ", "e"), ("oʊ", "o"), ("ɑ", "a"), ("ʧ", "tʃ"), ("ʤ", "dʒ"))
 QUIET = frozenset('[]"«»“”')
 """Marks that end no clause."""
 
@@ -26,8 +28,11 @@ def tables_of(language: str) -> Tables:
 
 def phonemes(text: str, language: str) -> str:
     """The phonemes of a text in that language."""
-    said, words = "", []
+    said, words = "", list[str]()
     for token in (found[0] for found in TOKEN.finditer(unicodedata.normalize("NFC", text))):
+        if (sounds := sounds_of(token)) is not None:
+            said, words = f"{with_clause(said, words, language)} {abroad(sounds, language)}".strip(), []
+            continue
         if token[0].isalpha():
             words.append(token.lower().replace("’", "'"))
             continue
@@ -36,6 +41,13 @@ def phonemes(text: str, language: str) -> str:
             mark = next((mark for mark in "?!.," if mark in token.translate(MARKS)), "")
             said += mark if said and said[-1] not in ",.!?" else ""
     return with_clause(said, words, language)
+
+
+def abroad(sounds: str, language: str) -> str:
+    """Given sounds, which are written in American signs, in those of the language."""
+    for american, own in (*GIVEN_AS, ("ɹ", "ʁ" if language == "fr" else "ɾ")):
+        sounds = sounds.replace(american, own)
+    return sounds
 
 
 def with_clause(said: str, words: list[str], language: str) -> str:

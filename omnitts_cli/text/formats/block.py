@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from omnitts_cli.text.piece import Break
+
 LARGEST_DOCUMENT = 64 * 2**20
 DEEPEST = 32
 
 
 @dataclass(frozen=True)
 class Block:
-    """Words that end with a paragraph; or, without words, `pause_s` seconds of silence.
+    """Words that end with a paragraph, or with `then`; or, without words, `pause_s` seconds of silence.
 
     `start_s` is when it is shown, in a subtitle file. `level` is that of a heading, 1 for the highest. A block with an
     `anchor` marks the place of an element's id, and has no words.
@@ -18,6 +20,8 @@ class Block:
 
     text: str = ""
     pause_s: float = 0.0
+    language: str = ""  # its code, where the document says it
+    then: Break = "paragraph"
     start_s: float | None = None
     level: int = 0
     anchor: str = ""

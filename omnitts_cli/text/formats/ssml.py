@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from omnitts_cli.errors import InputError
+from omnitts_cli.text.boundary import STOPS
 from omnitts_cli.text.formats.block import DEEPEST, Block
 from omnitts_cli.text.given import given
+from omnitts_cli.text.language import LANGUAGES
 
 BREAKS = {"none": 0.0, "x-weak": 0.1, "weak": 0.2, "medium": 0.4, "strong": 0.8, "x-strong": 1.2}
 LONGEST_BREAK_S = 60.0
+XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 WORDS_ONLY = {"say-as", "prosody", "emphasis", "voice", "lang", "phoneme", "w", "token", "audio"}
 SILENT = {"mark", "desc", "meta", "metadata", "lexicon", "lookup"}
 SIGN_NAMES = {"-": "dash", ".": "dot", "/": "slash", "_": "underscore", "@": "at", "+": "plus", "#": "hash"}
@@ -21,11 +25,15 @@ NUMERAL = re.compile(r"\d{1,15}|\d{1,3}(?:,\d{3}){1,4}")
 TIME = re.compile(r"\+?(\d{1,6}(?:\.\d{1,6})?)(ms|s)")
 
 
-def ssml_blocks(text: str, name: str, notices: list[str]) -> Iterator[Block]:
-    """One block for each sentence or paragraph, and one for each break."""
+def ssml_blocks(text: str, name: str, notices: list[str], language: str | None = None) -> Iterator[Block]:
+    """One block for each sentence or paragraph, for each run of words in another language, and for each break.
+    `language`: a code that counts more than what <speak> says.
+    """
     root = parse(text, name)
     if local(root.tag) != "speak":
         raise InputError(f"{name} is not SSML: its outer tag is <{local(root.tag)}>, not <speak>")
+    if language is not None:
+        root.attrib.pop(XML_LANG, None)
     reader = SsmlReader(name)
     yield from reader.element(root, 1)
     yield from reader.paragraph()
@@ -96,14 +104,35 @@ class SsmlReader:
     def __init__(self, name: str) -> None:
         self._name = name
         self._words: list[str] = []
+        self._language = ""  # of the words
+        self._held: Block | None = None  # words in one language, whose sentence may go on with marks only
         self.ignored: set[str] = set()
         self.cut: dict[str, None] = {}  # times of breaks that were too long, in order
 
     def paragraph(self) -> Iterator[Block]:
-        words = " ".join("".join(self._words).split())
-        self._words = []
-        if words:
-            yield Block(words)
+        """Ends a paragraph."""
+        held, self._held = self._held, None
+        block = self._block()
+        if held is not None and not any(letter.isalnum() for letter in block.text):
+            block = replace(held, text=held.text + block.text, then="paragraph")
+        elif held is not None:
+            yield held
+        if block.text:
+            yield block
+
+    def _to(self, language: str) -> Iterator[Block]:
+        """Ends a run of words in one language."""
+        if language == self._language:
+            return
+        for block in self.paragraph():
+            if self._held is not None:
+                yield self._held
+            self._held = replace(block, then="sentence" if block.text[-1] in STOPS else "none")
+        self._language = language
+
+    def _block(self) -> Block:
+        words, self._words = " ".join("".join(self._words).split()), []
+        return Block(words, language=self._language)
 
     def element(self, element: Any, depth: int) -> Iterator[Block]:
         if depth > DEEPEST:
@@ -128,20 +157,25 @@ class SsmlReader:
 
     def _inside(self, element: Any, tag: str, depth: int) -> Iterator[Block]:
         ends = tag in ("p", "paragraph", "s", "sentence", "speak")
+        code = str(element.get(XML_LANG) or "").lower().replace("_", "-").split("-")[0]
+        before, inside = self._language, code if code in LANGUAGES else self._language
         if tag in WORDS_ONLY:
-            self.ignored.add(tag)
+            if tag != "lang" or code not in LANGUAGES:
+                self.ignored.add(tag)
         elif not ends:
             raise InputError(
                 f"{self._name}: unknown tag <{tag[:40]}>", hint="speak, p, s, break, sub, say-as and prosody are known"
             )
         if ends:
             yield from self.paragraph()
+        yield from self._to(inside)
         self._words.append(element.text or "")
         for child in element:
             yield from self.element(child, depth + 1)
             self._words.append(child.tail or "")
         if ends:
             yield from self.paragraph()
+        yield from self._to(before)
 
     def _break_s(self, element: Any) -> float:
         time, strength = element.get("time"), element.get("strength", "medium")
