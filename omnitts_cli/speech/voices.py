@@ -271,6 +271,7 @@ def code_of(language: str | None, model: SpeechModel) -> str:
 
 
 def name_code(language: str | None) -> str:
+    """The code of a language; auto for None."""
     return next((code for code, name in LANGUAGES.items() if name == language), "auto")
 
 

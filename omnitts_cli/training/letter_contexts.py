@@ -20,10 +20,11 @@ import sys
 import unicodedata
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from omnitts_cli.text.european.contexts import (
+    BY_ACCENT,
     BY_LETTER,
     CLAUSE,
     ONLY_SECONDARY,
@@ -31,6 +32,7 @@ from omnitts_cli.text.european.contexts import (
     PRIMARY,
     SECONDARY,
     Tables,
+    by_accent,
     capitals,
     nuclei,
     second_keys,
@@ -58,6 +60,7 @@ SMALL_TOO = {
         "toi eux rien jamais plus tout toute encore déjà alors puis"
     ),
 }
+BY_RULE = 0.9  # of the words with an accent that have the stress there: a language above it shows stress by accents
 COMPANY = 7  # words that are read together
 WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*['’]?")
 SYNCHRONOUS, UTF8, AS_IPA = 2, 1, 2  # of espeak-ng's library
@@ -176,7 +179,20 @@ def learn(clauses: Sequence[Clause], tell: Callable[[str], None]) -> Tables:
         text = f"{CLAUSE}{' '.join(words)}{CLAUSE}"
         flat = ["", *(chunk for piece in pieces for chunk in (*piece, ""))]  # type: ignore[misc]
         count_sentence(text, flat, stress, second, sounds)
-    return Tables(stress.table(), second.table(), sounds.table())
+    table = stress.table()
+    if (share := accents_stressed(chunks)) > BY_RULE:
+        table[BY_ACCENT] = f"{share:.2f}"
+    return Tables(table, second.table(), sounds.table())
+
+
+def accents_stressed(chunks: Mapping[tuple[str, str], Sequence[str]]) -> float:
+    """Of the words with an accent, the share that has the stress there."""
+    found = [
+        PRIMARY in parts[places[-accent]]
+        for (word, _), parts in chunks.items()
+        if word.isalpha() and (accent := by_accent(word, places := nuclei(word)))
+    ]
+    return sum(found) / max(1, len(found))
 
 
 def count_sentence(
@@ -205,9 +221,10 @@ def count_stress(part: str, after: str, marks: dict[int, str], stress: ContextCo
     if main:
         if main[0] in places:
             stressed = places.index(main[0])
-            label = len(places) - stressed + (ONLY_SECONDARY if marks[main[0]] == SECONDARY else 0)
-        elif marks[main[0]] == PRIMARY:
+            label = len(places) - stressed
+        elif len(part) - main[0] < ONLY_SECONDARY:
             label = BY_LETTER + len(part) - main[0]
+        label += ONLY_SECONDARY if label and marks[main[0]] == SECONDARY else 0
     stress.add(stress_keys(part, after), str(label))
     before = False
     for n, place in enumerate(places):

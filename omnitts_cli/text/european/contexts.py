@@ -24,8 +24,11 @@ WIDTHS = ((0, 0), (0, 1), (1, 1), (1, 2), (2, 2), (2, 3), (3, 3), (3, 4), (4, 4)
 """Letters before and after the one that is read, the shortest context first."""
 ONLY_SECONDARY, BY_LETTER = 20, 40
 """Labels of a word: the vowel with primary stress, counted from the end; that and 20 where it has a secondary one;
-the letter and 40 where it is not a vowel.
+the letter and 40 where it is not a vowel, 60 if it has a secondary one.
 """
+ACCENTED = frozenset("áéíóúâêôàèìòù")
+BY_ACCENT = "´"
+"""A key of the table of stress: in this language accents show the stress."""
 
 
 class Tables(NamedTuple):
@@ -89,14 +92,29 @@ def longest(table: Mapping[str, str], keys: Iterable[str]) -> str:
     return ""
 
 
+def by_accent(part: str, places: list[int]) -> int:
+    """The last vowel with an accent, counted from the end; 0 if there is none."""
+    return next((n for n, place in enumerate(reversed(places), 1) if part[place] in ACCENTED), 0)
+
+
+def stress_label(table: Mapping[str, str], part: str, places: list[int], after: str) -> int:
+    """What the longest known end of the word says; if that ends before an accent which shows stress, the accent."""
+    known = [key for key in stress_keys(part, after) if key in table]
+    accent = by_accent(part, places) if BY_ACCENT in table else 0
+    if accent and (not known or len(known[-1]) <= len(part) - places[-accent]):
+        return accent
+    return int(table[known[-1]]) if known else 0
+
+
 def stress_of(tables: Tables, part: str, after: str) -> dict[int, str]:
     """Place of a letter -> the stress mark of its vowel."""
     places = nuclei(part)
-    label = int(longest(tables.stress, stress_keys(part, after)) or 0)
+    label = stress_label(tables.stress, part, places, after)
     marks: dict[int, str] = {}
     stressed = None
     if label >= BY_LETTER:
-        marks[max(0, len(part) - (label - BY_LETTER))] = PRIMARY
+        mark = SECONDARY if label >= BY_LETTER + ONLY_SECONDARY else PRIMARY
+        marks[max(0, len(part) - label % ONLY_SECONDARY)] = mark
     elif label:
         from_end = label % ONLY_SECONDARY
         if from_end <= len(places):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from omnitts_cli.text.european.contexts import Tables, read, sound_keys, spoken, stressed, write
+from omnitts_cli.text.european.contexts import BY_ACCENT, Tables, read, sound_keys, spoken, stress_of, stressed, write
 
 TABLES = Tables(
     stress={"$": "1", "a$": "2", "^la": "0"},
@@ -20,6 +20,15 @@ def test_the_longest_context_decides() -> None:
     assert "".join(spoken("|ce|", TABLES)) == "θ"  # nothing is known of the e
     assert "".join(spoken("|la|", TABLES)) == "la"
     assert "".join(spoken("|camasa|", TABLES)) == "kˌamˈasa"
+
+
+def test_an_accent_that_no_known_ending_holds_has_the_stress() -> None:
+    shown = TABLES._replace(stress={**TABLES.stress, BY_ACCENT: "1.00"}, sounds={**TABLES.sounds, "ˈÁ": "a", ".á": ""})
+    assert "".join(spoken("|cámasa|", shown)) == "kˈamasa"
+    assert "".join(spoken("|cámasa|", shown._replace(stress=TABLES.stress))) == "kmˈasa"
+    known = shown._replace(stress={**shown.stress, "ámasa$": "1"})
+    assert stress_of(known, "cámasa", "|") == {5: "ˈ"}
+    assert stress_of(shown._replace(stress={"$": "63"}), "cama", "|") == {1: "ˌ"}
 
 
 def test_contexts_grow_and_never_repeat() -> None:
