@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from golden_set import omni_folder
+from golden_set import omni_folder, thinker_folder
 
 from omnitts_cli.cli.codec import decoded
 from omnitts_cli.cli.voices import speakers
@@ -107,3 +108,17 @@ def test_codes_are_decoded_to_their_last_sample(omni: SpeechModel) -> None:
     codes = torch.randint(0, 64, (40, 16), generator=torch.Generator().manual_seed(0))
     sound = np.concatenate([*decoded(SimpleNamespace(model=omni), codes.numpy())])
     np.testing.assert_allclose(sound, omni.codec(codes[None])[0].numpy(), rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("folder", [omni_folder, thinker_folder], ids=["omni", "thinker"])
+def test_the_golden_folders_are_what_the_official_library_makes_of_their_configs(folder: Callable[[], Path]) -> None:
+    """It refuses a shape that differs. Of omni/, everything that listens and thinks is left out; of both, the eyes."""
+    pytest.importorskip("transformers")
+    from transformers import Qwen3OmniMoeForConditionalGeneration  # takes seconds, so not while tests are collected
+
+    _, found = Qwen3OmniMoeForConditionalGeneration.from_pretrained(
+        folder(), dtype=torch.float32, output_loading_info=True
+    )
+    assert not found["unexpected_keys"]
+    left_out = "thinker." if folder is omni_folder else "thinker.model.visual."
+    assert [name for name in found["missing_keys"] if not name.startswith(left_out)] == []
