@@ -124,6 +124,7 @@ def test_a_description_is_followed(engine: Engine) -> None:
 
 
 def test_the_folder_says_what_it_is() -> None:
+    """`tests/golden/make_embedded.py` writes the sums of another folder, those of its codes, and the samples."""
     files = [path for path in TINY.rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) <= LIMIT
     card = (TINY / "README.md").read_text()

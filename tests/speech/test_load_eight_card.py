@@ -7,14 +7,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from embedded_pins import PINS, clips_of, distances
 
-from omnitts_cli.audio.chunk import Clip
 from omnitts_cli.bench.evaluate import sentences
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.errors import ModelError
 from omnitts_cli.kernels import choose
 from omnitts_cli.kernels.hardware import Hardware
-from omnitts_cli.models.forced import divergence, forced
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.request import Request
 from omnitts_cli.settings.engine import EngineSettings
@@ -38,9 +37,8 @@ def opened(dtype: str, rows: torch.dtype = torch.float32) -> SpeechModel:
     return load_model(str(TINY), Card(rows), settings=EngineSettings(dtype=dtype))
 
 
-@pytest.mark.parametrize(("rows", "most"), [(torch.float32, 0.002), (torch.bfloat16, 0.003)])
-def test_tiny_draws_from_nearly_the_same_distributions_as_in_float32(rows: torch.dtype, most: float) -> None:
-    """Nearer than those of the CPU's library, where rows are in 8 bits too."""
+def measured(rows: torch.dtype) -> list[tuple[float, float]]:
+    """How far 8 bits are from float32: talker and predictor."""
     full, eight = opened("fp32"), opened("q8", rows)
     assert eight.precision == "q8" and eight.talker.head.dtype == torch.uint8
     device, voice = Card(rows), Named(sorted(full.speakers)[0])
@@ -48,15 +46,19 @@ def test_tiny_draws_from_nearly_the_same_distributions_as_in_float32(rows: torch
     asked = [
         Request(text, voice, "english", seed=n, id=f"s{n}", max_frames=20) for n, text in enumerate(sentences()[:2])
     ]
-    chunks: dict[str, list] = {one.id: [] for one in asked}
-    for news in start(eight, device, plan_for(eight, device, settings)).speak(asked):
-        chunks[news.request].append(news)
-    clips = [Clip.join(chunks[one.id]) for one in asked]
+    clips = clips_of(start(eight, device, plan_for(eight, device, settings)), asked)
     assert all(np.abs(clip.pcm).max() > 0.01 for clip in clips)
-    codes = [torch.from_numpy(clip.codes.astype(np.int64)) for clip in clips]
-    logits = [[forced(model, *pair) for pair in zip(asked, codes, strict=True)] for model in (full, eight)]
-    talker, predictor = (divergence(*(torch.cat([one[part] for one in found]) for found in logits)) for part in (0, 1))
-    assert 0 < talker[0] < 0.0006 and 0 < predictor[0] < most
+    return distances(full, eight, asked, [clip.codes for clip in clips], 20)
+
+
+@pytest.mark.parametrize(
+    ("rows", "name"), [(torch.float32, "predictor_on_a_card"), (torch.bfloat16, "predictor_on_a_card_bf16")]
+)
+def test_tiny_draws_from_nearly_the_same_distributions_as_in_float32(rows: torch.dtype, name: str) -> None:
+    """Nearer than those of the CPU's library, where rows are in 8 bits too."""
+    limits = PINS["divergence_of_eight_bits"]
+    talker, predictor = measured(rows)
+    assert 0 < talker[0] < limits["talker"] and 0 < predictor[0] < limits[name]
 
 
 def test_weights_that_do_not_fit_8_bits_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

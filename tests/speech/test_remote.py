@@ -345,7 +345,7 @@ def test_what_is_neither_is_refused(omnitts: Omnitts, home: Path, given: str) ->
 
 def test_a_program_gets_the_errors_of_a_server(url: StandIn) -> None:
     made = remote.connect(url.url, None, "custom_voice", device="auto", dtype="auto", local=lambda: omnitts.load())
-    assert made is not None and made.voices[:2] == ("henry", "clara") and made.languages == ("en",)
+    assert made is not None and made.voices[:2] == ("henry", "clara") and "en" in made.languages
     url.refusals = [(500, {})]
     with pytest.raises(DeviceError, match="refused with 500"):
         made.speak("Hello.", seed=1)

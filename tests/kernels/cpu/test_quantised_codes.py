@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -13,29 +12,21 @@ import numpy as np
 import pytest
 import tables
 import torch
+from embedded_pins import PINS, asked, digest, model_with, spoken
 from torch import Tensor
 
-from omnitts_cli.audio.chunk import Clip
-from omnitts_cli.bench.evaluate import sentences
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.engine.admission import settled
-from omnitts_cli.engine.engine import Engine
 from omnitts_cli.kernels.cpu import build, library
 from omnitts_cli.models.layers import Stack
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.request import Request
 from omnitts_cli.settings.engine import EngineSettings
-from omnitts_cli.speech.load import load_model, plan_for
-from omnitts_cli.voices import Named
+from omnitts_cli.speech.load import load_model
 from omnitts_cli.weights.find import TINY
 
-EXACT = EngineSettings(dtype="q8", exact=True)
 FRAMES, EMULATED, LONGER = 3, 10, 40
-DIGESTS = {
-    EMULATED: "8df81e76bd61c6fe594777552c5bb1c9cee73bba872acb2ff1e3847096938fb3",
-    FRAMES: "c7d74de5c9f7d7b44ed7cc77dbbc6aa7b1c8a5e92cc969ad88df078955e2957b",
-    LONGER: "a6a907a4694772422deef298f3922b2d5779eef78a4db177aafe55f1bac32b8a",
-}
+DIGESTS = {int(frames): found for frames, found in PINS["codes_in_eight_bits"].items()}
 """SHA-256 of the codes of three sentences of `tiny`, by the most frames of each."""
 
 
@@ -49,35 +40,6 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)
-
-
-def model_with(variant: str | None, threads: int) -> tuple[SpeechModel, CPUDevice]:
-    device = CPUDevice(threads)
-    device._ops = tables.native(eight=variant)
-    device.make_exact()
-    return load_model(str(TINY), device, settings=EXACT), device
-
-
-def asked(count: int, frames: int) -> list[Request]:
-    """Three sentences first."""
-    texts, voices = sentences(), ("henry", "clara", "hugh")
-    return [
-        Request(texts[n], Named(voices[n % 3]), "english", seed=n, id=f"s{n}", max_frames=frames) for n in range(count)
-    ]
-
-
-def spoken(model: SpeechModel, device: CPUDevice, together: int, frames: int) -> list[np.ndarray]:
-    """The codes of three sentences, among so many requests."""
-    engine = Engine(model, device, plan_for(model, device).with_slots(together))
-    requests = asked(max(3, together), frames)
-    chunks: dict[str, list] = {request.id: [] for request in requests}
-    for news in engine.speak(requests):
-        chunks[news.request].append(news)
-    return [Clip.join(chunks[request.id]).codes for request in requests[:3]]
-
-
-def digest(codes: Sequence[np.ndarray]) -> str:
-    return hashlib.sha256(b"".join(np.ascontiguousarray(one, "<i8").tobytes() for one in codes)).hexdigest()
 
 
 def test_every_instruction_set_here_says_the_same() -> None:
