@@ -76,14 +76,15 @@ def windows(made: Any, rate: int) -> list[tuple[str, Any]]:
 
 def judged(tts: Any, judge: Any, lines: list[str], voice: str, seed: int) -> dict[str, int]:
     """The counts of one text, spoken once."""
-    from omnitts_cli.bench.evaluate import RATE, word_errors, words
+    from omnitts_cli.bench.evaluate import RATE, words
+    from omnitts_cli.fleet.verify import aligned
     from omnitts_cli.training.judge import runs_away
     from omnitts_cli.training.spoken import speak
 
     made = speak(tts, lines, voice=voice, seed=seed, split="auto" if len(lines) == 1 else "line")
     heard = windows(made, RATE)
     return {
-        "errors": sum(word_errors(words(said), words(judge.transcribe(sound))) for said, sound in heard),
+        "errors": sum(aligned(words(said), words(judge.transcribe(sound))).errors for said, sound in heard),
         "words": sum(len(words(said)) for said, _ in heard),
         "runaways": sum(runs_away(said, sound) for said, sound in zip(made.texts, made.sounds, strict=True)),
         "retries": made.retries,

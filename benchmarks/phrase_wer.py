@@ -72,7 +72,8 @@ def main() -> None:
     options = parser.parse_args()
     from everyday import phrases
 
-    from omnitts_cli.bench.evaluate import word_errors, words
+    from omnitts_cli.bench.evaluate import words
+    from omnitts_cli.fleet.verify import aligned
     from omnitts_cli.speech.tts import load
     from omnitts_cli.text.phrases import cuts
     from omnitts_cli.training.listeners import Installed
@@ -81,7 +82,7 @@ def main() -> None:
 
     def errors(text: str, seed: int, places: list[int] | None) -> int:
         heard = judge.transcribe(spoken(tts, text, options.voice, seed, places))
-        return word_errors(words(text), words(heard))
+        return aligned(words(text), words(heard)).errors
 
     sentences = [(text, by_hand(text, allowed)) for _, text, allowed in phrases()[::EVERY]]
     unlike = [(text, hand) for text, hand in sentences if hand != cuts(text, LONGEST)]

@@ -38,9 +38,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import omnitts_cli as omnitts
 from omnitts_cli.audio.resample import resample
-from omnitts_cli.bench.evaluate import hard_words, harder, sentences, word_errors, words
+from omnitts_cli.bench.evaluate import hard_words, harder, sentences, words
 from omnitts_cli.errors import GuardError
-from omnitts_cli.fleet.verify import wer
+from omnitts_cli.fleet.verify import aligned, wer
 from omnitts_cli.speech import voice_files
 from omnitts_cli.speech.transcribe import HEARD_AT, Whisper
 from omnitts_cli.speech.voices import Voice
@@ -174,7 +174,7 @@ def judged(done: Tuned, folder: Path, listeners: Installed, heard: int) -> dict[
     counts = np.array([len(words(text)) for text in texts])
     errors = {
         name: np.array([
-            word_errors(words(text), words(known.of(f"{name} words {n}", transcribed(name, n))))
+            aligned(words(text), words(known.of(f"{name} words {n}", transcribed(name, n)))).errors
             for n, text in enumerate(texts)
         ])
         for name in voices

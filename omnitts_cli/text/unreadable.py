@@ -6,12 +6,8 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Literal
 
 from omnitts_cli.errors import Notice, TextError
-
-Policy = Literal["skip", "spell", "fail"]
-POLICIES: tuple[Policy, ...] = ("skip", "spell", "fail")
 
 BEYOND_LATIN = re.compile(r"[^\W\d_A-Za-z]+")
 GREEK = re.compile(r"(?<![\u0370-\u03ff])[\u0391-\u03c9](?![\u0370-\u03ff])")

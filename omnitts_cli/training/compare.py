@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from omnitts_cli.bench.acoustics import pitch, power, tallest_tone
-from omnitts_cli.bench.evaluate import sentences, word_errors, words
+from omnitts_cli.bench.evaluate import sentences, words
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.errors import InputError, OmniError
+from omnitts_cli.fleet.verify import aligned
 from omnitts_cli.speech.tts import load
 from omnitts_cli.training import kokoro
 from omnitts_cli.training.judge import interval, phonemes, spoken_texts, word_counts
@@ -80,7 +81,7 @@ def measure(system: System, first: System, listeners: Listeners) -> dict[str, fl
     texts, harvard = spoken_texts(), len(sentences())
     counts = word_counts(texts)
     said = zip(texts, system.sounds, strict=True)
-    errors = np.array([word_errors(words(t), words(listeners.transcribe(s))) for t, s in said])
+    errors = np.array([aligned(words(t), words(listeners.transcribe(s))).errors for t, s in said])
     between = interval(texts, [errors[None]])
     marks = np.array([listeners.naturalness(sound) for sound in system.sounds])
     pairs = zip(system.sounds, first.sounds, strict=True)

@@ -18,10 +18,11 @@ from omnitts_cli.audio.magic import is_recording
 from omnitts_cli.audio.read import read_sound
 from omnitts_cli.bench.acoustics import pitch
 from omnitts_cli.bench.campaign import Shape
-from omnitts_cli.bench.evaluate import Transcribe, harder, sentences, word_errors, words
+from omnitts_cli.bench.evaluate import harder, sentences, words
 from omnitts_cli.bench.job import BenchJob, BenchTexts, BenchVoice
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.errors import InputError
+from omnitts_cli.fleet.verify import aligned
 from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.speech.clip import Clip
 from omnitts_cli.speech.tts import load
@@ -128,7 +129,8 @@ class Heard:
     def errors(self) -> np.ndarray:
         """Wrong words of each text, [seeds, texts]."""
         return np.array([
-            [word_errors(words(t), words(h)) for t, h in zip(self.texts, row, strict=True)] for row in self.understood
+            [aligned(words(text), words(heard)).errors for text, heard in zip(self.texts, row, strict=True)]
+            for row in self.understood
         ])  # fmt: skip
 
     def misheard(self) -> list[tuple[int, str, str]]:
@@ -366,8 +368,10 @@ def interval(texts: Sequence[str], errors: list[np.ndarray]) -> dict[str, float]
     return {"low": round(float(low), 3), "high": round(float(high), 3)}
 
 
-def wrong_words(texts: Sequence[str], sounds: Sequence[np.ndarray], transcribe: Transcribe) -> list[int]:
-    return [word_errors(words(t), words(transcribe(s))) for t, s in zip(texts, sounds, strict=True)]
+def wrong_words(
+    texts: Sequence[str], sounds: Sequence[np.ndarray], transcribe: Callable[[np.ndarray], str]
+) -> list[int]:
+    return [aligned(words(t), words(transcribe(s))).errors for t, s in zip(texts, sounds, strict=True)]
 
 
 def runs_away(text: str, sound: np.ndarray) -> bool:

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from omnitts_cli.bench.evaluate import sentences, word_errors
+from omnitts_cli.bench.evaluate import sentences
+from omnitts_cli.fleet.verify import aligned
 from omnitts_cli.training.languages import line_of, voice_in
 from omnitts_cli.training.listeners import Listeners
 from omnitts_cli.training.recipe import LanguagePlan, NamedVoice
@@ -81,7 +82,7 @@ def judge_language(
 def rate(texts: list[str], sounds: list[np.ndarray], language: str, listeners: Listeners) -> float:
     """Wrong words over words."""
     wrong = [
-        word_errors(words(text), words(listeners.transcribe(sound, language)))
+        aligned(words(text), words(listeners.transcribe(sound, language))).errors
         for text, sound in zip(texts, sounds, strict=True)
     ]
     return sum(wrong) / sum(len(words(text)) for text in texts)

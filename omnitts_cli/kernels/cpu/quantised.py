@@ -27,7 +27,7 @@ from omnitts_cli.kernels.cpu.networks import (
     single,
     threads,
 )
-from omnitts_cli.kernels.ops import EIGHT, EightBits, FrameParts, LayerWeights, type_name
+from omnitts_cli.kernels.ops import EightBits, FrameParts, LayerWeights
 
 HEADER, BLOCK, GROUP = 64, 64, 32  # bytes; outputs of a block; inputs of a group
 GROUP_BYTES = BLOCK * (2 + GROUP)
@@ -36,10 +36,6 @@ TOGETHER = {"avx512vnni": (4, 8), "avxvnni": (4, 8), "dotprod": (4, 8), "avx2": 
 """By instruction set, how many requests share a pass over the weights: while someone listens, as many as take at most
 about twice as long as one; for a file, up to where more of them no longer take less time each. LOG.md has the times."""
 REFUSED = {2: "holds NaN or infinity", 3: "holds numbers that do not fit 8 bits and a scale in float16"}
-
-
-def is_quantised(weight: Any) -> bool:
-    return type_name(weight.dtype) == EIGHT
 
 
 def size_bytes(outputs: int, inputs: int, paired: bool = False) -> int:
