@@ -173,7 +173,13 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--work", type=Path, required=True, help="folder of checkpoints, texts and the result")
     parser.add_argument("--recipe", type=Path, help="recipe to use instead of the package's")
     parser.add_argument("--wider", action="store_true", help="more different speakers (the recipe's table `wider`)")
-    parser.add_argument("--languages", action="store_true", help="more languages (the recipe's tables `languages`)")
+    parser.add_argument(
+        "--languages",
+        nargs="*",
+        metavar="CODE",
+        help="more languages (the recipe's tables `languages`): all, or some; export and judge may have fewer than the "
+        "training",
+    )
     parser.add_argument("--miniature", action="store_true", help="a trial run of a few minutes")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--minutes", type=float, help="minutes of training in this call [the recipe's]")
@@ -217,7 +223,7 @@ def arguments() -> argparse.ArgumentParser:
 def main() -> None:
     parser = arguments()
     given = parser.parse_args()
-    made, team = recipe.read(given.recipe, given.miniature, given.wider, given.languages), Team()
+    made, team = recipe.read(given.recipe, given.miniature, given.wider, asked_languages(given.languages)), Team()
     if team.size > 1 and given.stage not in LEARNING:
         parser.error(f"only the stages that train can use several accelerators: {', '.join(LEARNING)}")
     if given.stage == "record" and not given.recordings:
@@ -231,6 +237,11 @@ def main() -> None:
     else:
         run(given.stage, rebuild, given)
     team.close()
+
+
+def asked_languages(codes: list[str] | None) -> bool | list[str]:
+    """None without the option, an empty list for all."""
+    return codes or codes is not None
 
 
 def run(stage: str, rebuild: Rebuild, given: argparse.Namespace) -> None:

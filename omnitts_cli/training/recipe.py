@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Collection, Set
 from dataclasses import MISSING, dataclass, fields
 from importlib import resources
 from pathlib import Path
@@ -262,9 +262,11 @@ SECTIONS = {
 }
 
 
-def read(path: Path | None = None, miniature: bool = False, wider: bool = False, languages: bool = False) -> Recipe:
+def read(
+    path: Path | None = None, miniature: bool = False, wider: bool = False, languages: bool | Collection[str] = False
+) -> Recipe:
     """The recipe beside this file, or the one at `path`, with the values of its tables `wider`, `more_languages` and
-    `miniature` where these are asked for."""
+    `miniature` where these are asked for. `languages`: all others beside English, or the codes of some."""
     source = path or resources.files(__package__) / "recipe.toml"
     try:
         values = toml_tables(source.read_bytes())
@@ -273,7 +275,7 @@ def read(path: Path | None = None, miniature: bool = False, wider: bool = False,
     except ParseError as error:
         raise SettingsError(f"recipe {path} {error}") from None
     # the later one has the last word
-    asked = {"wider": wider, "more_languages": languages, "miniature": miniature}
+    asked = {"wider": wider, "more_languages": bool(languages), "miniature": miniature}
     tables: dict[str, dict[str, dict[str, Any]]] = {table: values.pop(table, {}) for table in asked}
     _check("the recipe", values, {"seed", "voices", *SECTIONS}, {"languages"})
     for table in (table for table, wanted in asked.items() if wanted):
@@ -282,8 +284,12 @@ def read(path: Path | None = None, miniature: bool = False, wider: bool = False,
             values[name] |= changes
     voices = tuple(_voice(name, dict(made)) for name, made in values["voices"].items())
     sections: dict[str, Any] = {name: _section(kind, values[name], name) for name, kind in SECTIONS.items()}
-    spoken = values.get("languages", {}) if languages else {}
-    others = tuple(_language(code, dict(plan)) for code, plan in spoken.items())
+    known = values.get("languages", {})
+    wanted = languages if isinstance(languages, Collection) else known if languages else ()
+    if unknown := set(wanted) - set(known):
+        has = f"it has {', '.join(known)}"
+        raise SettingsError(f"the recipe has no language {', '.join(sorted(unknown))}", hint=has)
+    others = tuple(_language(code, dict(plan)) for code, plan in known.items() if code in wanted)
     return Recipe(seed=values["seed"], voices=voices, languages=others, **sections)
 
 

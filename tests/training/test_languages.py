@@ -15,10 +15,10 @@ from command import Omnitts
 from training_kit import SENTENCES, Steps
 
 from omnitts_cli.devices.cpu import CPUDevice
-from omnitts_cli.errors import InputError, UsageError
+from omnitts_cli.errors import InputError, SettingsError, UsageError
 from omnitts_cli.text.model_input import TEXT_INPUTS
 from omnitts_cli.training import codec_stage, languages, recipe, speech_stage, texts
-from omnitts_cli.training.__main__ import Rebuild
+from omnitts_cli.training.__main__ import Rebuild, arguments, asked_languages
 from omnitts_cli.training.ids import LANGUAGES, codec_ids
 from omnitts_cli.training.judge_languages import judged_sentences
 from omnitts_cli.training.recipe import Recipe
@@ -151,6 +151,22 @@ def test_a_finished_model_learns_more_languages_and_speaks_them(
     assert config["omnitts"]["text_input"] == TEXT_INPUTS[1] and "portuguese" in config["omnitts"]["languages"]
     assert config["talker_config"]["codec_language_id"]["spanish"] == ids.english + 1
     by_the_command(later.work / "tiny", omnitts)
+    fewer = Rebuild(replace(more, languages=more.languages[:1]), later.work, CPUDevice(1), None, Team())
+    fewer.export()
+    done = omnitts("say", "-l", "fr", "Bonjour.", "-m", str(later.work / "tiny"), "-o", "a.wav", "-d", "cpu")
+    assert done.code == 2 and "Spanish" in done.err and "Italian" not in done.err
+    config = json.loads((later.work / "tiny" / "config.json").read_text())
+    assert config["talker_config"]["codec_language_id"] == {"english": ids.english, "spanish": ids.english + 1}
+
+
+def test_a_recipe_may_have_some_of_the_languages() -> None:
+    assert [one.code for one in recipe.read(languages=["pt", "es"]).languages] == ["es", "pt"]
+    assert recipe.read(languages=["es"]).speech_training == recipe.read(languages=True).speech_training
+    assert recipe.read(languages=[]).languages == () == recipe.read().languages
+    with pytest.raises(SettingsError, match="nl"):
+        recipe.read(languages=["es", "nl"])
+    for given, wanted in (([], False), (["--languages"], True), (["--languages", "es"], ["es"])):
+        assert asked_languages(arguments().parse_args(["export", *given, "--work", "w"]).languages) == wanted
 
 
 def by_the_command(model: Path, omnitts: Omnitts) -> None:
