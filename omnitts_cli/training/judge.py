@@ -305,12 +305,13 @@ class Judge:
 
     def languages(self, teacher: Teacher, listeners: Listeners) -> dict[str, Any]:
         """Every other language: words and naturalness beside the teacher's, the language heard, and the lowest
-        likeness of a voice to itself in English."""
+        likeness of a voice to itself in English. `beside`: how often it is heard in the teacher's sentences, and in two
+        sentences joined."""
         found, codec = {}, exported_codec(self.recipe, self.model / "speech_tokenizer")
         for language in self.recipe.languages:
             judged = judge_language(language, self.recipe.voices, self.tts, teacher, partial(copy, codec), listeners)
-            each = judged.pop("each")
-            found[language.code] = {name: GOALS[name].of(value) for name, value in judged.items()} | {"each": each}
+            more = {name: judged.pop(name) for name in ("beside", "each")}
+            found[language.code] = {name: GOALS[name].of(value) for name, value in judged.items()} | more
         return found
 
     def speed(self) -> dict[str, Any]:

@@ -3,6 +3,7 @@ that is heard, and how like the same voice in English each voice is."""
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
 from collections.abc import Callable
@@ -64,7 +65,10 @@ def judge_language(
             "wer": rate(texts, own, language.code, listeners),
             "teacher": rate(texts, taught, language.code, listeners),
             "codec": rate(texts, [repeat(sound) for sound in taught], language.code, listeners),
-            "heard": sum(listeners.language(sound) == language.code for sound in own) / len(own),
+            "heard": heard(own, language.code, listeners),
+            "heard_teacher": heard(taught, language.code, listeners),
+            "heard_in_two": heard(in_twos(own), language.code, listeners),
+            "heard_in_two_teacher": heard(in_twos(taught), language.code, listeners),
             "alike": float(np.mean([english @ listeners.voice(sound) for sound in own])),
             "natural": float(np.mean([listeners.naturalness(sound) for sound in own])),
             "teacher_natural": float(np.mean([listeners.naturalness(sound) for sound in taught])),
@@ -75,8 +79,19 @@ def judge_language(
         "natural_under": means["teacher_natural"] - means["natural"],
         "heard": means["heard"],
         "alike": min(one["alike"] for one in found.values()),
+        "beside": {name: round(mean, 3) for name, mean in means.items() if name.startswith("heard_")},
         "each": {name: {key: round(value, 3) for key, value in one.items()} for name, one in found.items()},
     }
+
+
+def heard(sounds: list[np.ndarray], language: str, listeners: Listeners) -> float:
+    """The share of sounds in which the language is heard."""
+    return sum(listeners.language(sound) == language for sound in sounds) / len(sounds)
+
+
+def in_twos(sounds: list[np.ndarray]) -> list[np.ndarray]:
+    """Each sound with the next: of 2 to 3 s in Spanish, some are taken for Italian, even where the teacher speaks."""
+    return [np.concatenate(pair) for pair in itertools.pairwise(sounds)] or sounds
 
 
 def rate(texts: list[str], sounds: list[np.ndarray], language: str, listeners: Listeners) -> float:

@@ -9,7 +9,7 @@ import pytest
 
 from omnitts_cli.training import judge_languages as judging
 from omnitts_cli.training import recipe
-from omnitts_cli.training.judge_languages import judge_language, judged_sentences, words
+from omnitts_cli.training.judge_languages import in_twos, judge_language, judged_sentences, words
 from omnitts_cli.training.spoken import SpokenPieces
 from omnitts_cli.training.teacher import STYLE, Facts, TeacherSpeech, TeacherVoice
 
@@ -59,8 +59,15 @@ def test_a_language_is_judged_beside_the_teacher(monkeypatch: pytest.MonkeyPatch
     found = judge_language(italian, made.voices[:1], None, Flat(), lambda sound: sound, Ears("it"), count=5)  # type: ignore[arg-type]
     count = sum(len(words(text)) for text in judged_sentences("it")[:5])
     assert found["over"] == pytest.approx(5 / count) and found["natural_under"] == pytest.approx(0.25)
+    assert found["beside"] == {"heard_teacher": 0, "heard_in_two": 1, "heard_in_two_teacher": 0}
     assert found["heard"] == 1 and found["alike"] == pytest.approx(0.6)
     assert found["each"]["henry"]["teacher"] == found["each"]["henry"]["codec"] == 0
+
+
+def test_sounds_are_joined_with_the_next() -> None:
+    joined = in_twos([np.full(n, n) for n in (1, 2, 3)])
+    assert [list(one) for one in joined] == [[1, 2, 2], [2, 2, 3, 3, 3]]
+    assert len(in_twos([np.ones(4)])) == 1
 
 
 def test_words_have_accents_and_apostrophes_but_no_marks() -> None:
