@@ -142,15 +142,6 @@ class Accelerator:
         return self.api.max_memory_allocated(self.torch_device)
 
     @contextmanager
-    def no_sync(self) -> Iterator[None]:
-        before = self.api.get_sync_debug_mode()
-        self.api.set_sync_debug_mode("error")
-        try:
-            yield
-        finally:
-            self.api.set_sync_debug_mode(before)
-
-    @contextmanager
     def count_syncs(self) -> Iterator[Callable[[], int | None]]:
         before = self.api.get_sync_debug_mode()
         with warnings.catch_warnings(record=True) as caught:

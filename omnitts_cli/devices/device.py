@@ -134,10 +134,6 @@ class Device(Protocol):
         """Whether `error` says that memory ran out."""
         ...
 
-    def no_sync(self) -> AbstractContextManager[None]:
-        """Raise inside if the host waits for the device other than through a fetch (for tests)."""
-        ...
-
     def count_syncs(self) -> AbstractContextManager[Callable[[], int | None]]:
-        """Count how often the host does so; the count is None where it cannot be known (for measurements)."""
+        """Count how often the host waits for the device other than through a fetch; None where it cannot be known."""
         ...

@@ -131,9 +131,5 @@ class HostDevice:
         return isinstance(error, MemoryError)
 
     @contextmanager
-    def no_sync(self) -> Iterator[None]:
-        yield
-
-    @contextmanager
     def count_syncs(self) -> Iterator[Callable[[], int | None]]:
         yield lambda: None

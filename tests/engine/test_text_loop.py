@@ -255,8 +255,9 @@ def test_captured_equals_eager_on_a_card(dtype: str) -> None:
     number = loop.submit(requests[0])
     while not any(news.id for news in loop.step()):
         pass
-    with device.no_sync():
+    with device.count_syncs() as waits:
         news = [one for _ in range(30) for one in loop.step()]
+    assert waits() == 0
     assert any(one.request == number and one.stopped for one in news)
 
 

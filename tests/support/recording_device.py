@@ -310,17 +310,15 @@ def sends_a_number(name: str, args: Any) -> bool:
 class Watch(TorchFunctionMode):
     """Counts what would make the host wait, while it is the host's turn."""
 
-    def __init__(self, device: RecordingDevice, strict: bool) -> None:
+    def __init__(self, device: RecordingDevice) -> None:
         super().__init__()
-        self._device, self._strict, self.count = device, strict, 0
+        self._device, self.count = device, 0
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
         to_host = name == "to" and "cpu" in map(str, (*args[1:], *(kwargs or {}).values()))
         if sends_a_number(name, args) or (not self._device.at_work and (name in HOST_METHODS or to_host)):
             self.count += 1
-            if self._strict:
-                raise HostRead(f"Tensor.{name}: the host would wait for the device")
         return func(*args, **(kwargs or {}))
 
 
@@ -372,13 +370,8 @@ class RecordingDevice:
         return isinstance(error, MemoryError)
 
     @contextmanager
-    def no_sync(self) -> Iterator[None]:
-        with Watch(self, strict=True):
-            yield
-
-    @contextmanager
     def count_syncs(self) -> Iterator[Callable[[], int | None]]:
-        with Watch(self, strict=False) as watch:
+        with Watch(self) as watch:
             yield lambda: watch.count
 
     def running(self, work: Any) -> None:

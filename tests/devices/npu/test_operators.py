@@ -182,8 +182,9 @@ def test_choices_are_the_twins(operators: ModuleType, ours: Ops, size: int) -> N
 def test_an_engine_over_the_vendors_operators_speaks_as_over_the_plain_ones(exact: Ops, late: bool) -> None:
     """Captured steps, streams that lag, no host reads, no float64; with the vendor's attention in float32."""
     engine = engine_of(3, of=model_over(exact), device=RecordingDevice(late=late), chunks=(1, 2), prefill_rows=(16,))
-    with engine.device.no_sync():
+    with engine.device.count_syncs() as waits:
         spoken = join(engine.speak(requests_of(7)))
+    assert waits() == 0
     for request in requests_of(7):
         same_clip(solo(request), spoken[request.id])
 
