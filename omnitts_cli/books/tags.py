@@ -15,7 +15,8 @@ from omnitts_cli.audio.encode import SoundFormat
 from omnitts_cli.audio.outlet import Outlet
 from omnitts_cli.audio.sinks import FileSink
 from omnitts_cli.audio.target import open_target
-from omnitts_cli.books.marks import Mark, Marks
+from omnitts_cli.books.marks import Marks
+from omnitts_cli.text.subtitles import clock
 
 COPY = 1 << 20
 CRC_POLYNOMIAL = 0x04C11DB7
@@ -36,16 +37,10 @@ def comments(marks: Marks, *, picture: bool) -> list[bytes]:
     """Vorbis comments: tags, CHAPTER000=00:00:00.000 and CHAPTER000NAME=title for each chapter, and a cover."""
     found = [f"{NAMES[name]}={value}" for name, value in marks.tags.items() if value and name in NAMES]
     for number, chapter in enumerate(marks.chapters):
-        found += [f"CHAPTER{number:03}={clock(chapter)}", f"CHAPTER{number:03}NAME={chapter.title}"]
+        found += [f"CHAPTER{number:03}={clock(chapter.start_s, '.')}", f"CHAPTER{number:03}NAME={chapter.title}"]
     if picture and marks.cover is not None:
         found.append(f"METADATA_BLOCK_PICTURE={base64.b64encode(flac_picture(marks.cover)).decode()}")
     return [one.encode("utf-8", "replace") for one in found]
-
-
-def clock(chapter: Mark) -> str:
-    thousandths = round(chapter.start_s * 1000)
-    minutes, rest = divmod(thousandths, 60_000)
-    return f"{minutes // 60:02}:{minutes % 60:02}:{rest // 1000:02}.{rest % 1000:03}"
 
 
 def comment_block(vendor: bytes, found: list[bytes]) -> bytes:

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from omnitts_cli.kernels.ops import ExpertBlock, LearnOps, LowRank, Normed, Ops
-from omnitts_cli.kernels.plain_experts import mixture
+from omnitts_cli.kernels.plain_experts import mixture, swiglu
 from omnitts_cli.kernels.plain_frame import begin, finish, first_scores, pick
 
 
@@ -41,11 +41,6 @@ def norm_linear(x: Normed, weight: Tensor) -> Tensor:
 def norm_swiglu(x: Normed, gate_up: Tensor) -> Tensor:
     """The first half of a gated MLP; gate_up [2 * inner, H], gate first -> [..., inner]."""
     return swiglu(norm_linear(x, gate_up))
-
-
-def swiglu(gate_up: Tensor) -> Tensor:
-    gate, up = gate_up.chunk(2, -1)
-    return F.silu(gate) * up
 
 
 def linear_add(x: Tensor, weight: Tensor, residual: Tensor, norm: Tensor, eps: float) -> Normed:

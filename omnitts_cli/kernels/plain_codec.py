@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from omnitts_cli.kernels.ops import CodecOps, Product
+from omnitts_cli.kernels.plain_experts import swiglu
 from omnitts_cli.kernels.tracks import Tracks
 
 
@@ -62,8 +63,7 @@ def product(
     elif layer.activation == "gelu":
         y = F.gelu(y)
     elif layer.activation == "swiglu":
-        gate, up = y.chunk(2, -1)
-        y = F.silu(gate) * up
+        y = swiglu(y)
     out.copy_(operand(y, out.dtype))
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from omnitts_cli.audio.outlet import make_folder
-from omnitts_cli.audio.read import read_sound
+from omnitts_cli.audio.read import duration, read_sound
 from omnitts_cli.audio.resample import resample
 from omnitts_cli.audio.target import put
 from omnitts_cli.devices.device import Device
@@ -110,11 +110,11 @@ class TunePlan:
         plan = self.learning
         mended = ", ".join(f"{count} {what}" for what, count in sorted(found.mended.items()) if count)
         return [
-            ("recordings", f"{len(found.clips)} clips, {minutes(found.seconds)}"
+            ("recordings", f"{len(found.clips)} clips, {duration(found.seconds)}"
              + (f"; {left} left out: {found.words}" if left else "")),
             ("mended", mended or "nothing"),
             *([("doubtful", found.doubts)] if found.doubtful else []),
-            ("held out", f"{len(self.held)} clips, {minutes(held)}"),
+            ("held out", f"{len(self.held)} clips, {duration(held)}"),
             ("model", f"{self.model}, {plan.words}"),
             *([("speakers", ", ".join(self.voices.values()))] if len(self.voices) > 1 else []),
             ("device", self.device),
@@ -629,8 +629,3 @@ class EpochSamples:
         missed = [sample.missed for sample in made if sample.missed is not None]
         return {"likeness": float(np.mean([sample.likeness for sample in made])), "pace": pace,
                 "pace_recorded": run.pace, **({"missed": float(np.mean(missed))} if missed else {})}  # fmt: skip
-
-
-def minutes(seconds: float) -> str:
-    whole, rest = divmod(round(seconds), 60)
-    return f"{whole} min {rest} s" if whole else f"{rest} s"
