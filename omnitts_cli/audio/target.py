@@ -226,11 +226,11 @@ def exists_error(path: Path, hint: str) -> InputError:
     return InputError(f"{path} already exists and --no-clobber is set", hint=hint)
 
 
-def free_name(folder: Path, stem: str = "speech", suffix: str = ".wav") -> Path:
+def free_name(folder: Path, suffix: str = ".wav") -> Path:
     """speech.wav, or the first of speech-2.wav, speech-3.wav ... that does not exist and is not being written."""
     number = 1
     while True:
-        path = folder / (f"{stem}{suffix}" if number == 1 else f"{stem}-{number}{suffix}")
+        path = folder / (f"speech{suffix}" if number == 1 else f"speech-{number}{suffix}")
         if not os.path.lexists(path) and not being_written(path):
             return path
         number += 1

@@ -26,20 +26,18 @@ class Trimmed:
     notice: str | None
 
 
-def trim(
-    sound: np.ndarray, rate: int, ends: Sequence[float] | None = None, longest_s: float = LONGEST_VOICE_S
-) -> Trimmed:
-    """At most `longest_s` of a clip, up to a pause.
+def trim(sound: np.ndarray, rate: int, ends: Sequence[float] | None = None) -> Trimmed:
+    """At most LONGEST_VOICE_S of a clip, up to a pause.
 
     `ends` are the places of the transcript's sentence ends, as shares of its length (0..1]: the cut goes
     to the pause that fits one of them, and is refused where none does.
     """
     seconds = sound.size / rate
-    if seconds <= longest_s:
+    if seconds <= LONGEST_VOICE_S:
         return Trimmed(sound, None if ends is None else len(ends), None)
-    found = [at for at in pauses(sound, rate) if SHORTEST_VOICE_S <= at <= longest_s]
+    found = [at for at in pauses(sound, rate) if SHORTEST_VOICE_S <= at <= LONGEST_VOICE_S]
     if ends is None:
-        at = found[-1] if found else longest_s
+        at = found[-1] if found else LONGEST_VOICE_S
         sentences = None
     else:
         at, sentences = fitting(found, ends, seconds)

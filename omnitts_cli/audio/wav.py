@@ -21,15 +21,15 @@ UNKNOWN = 0xFFFFFFFF
 HEADER_BYTES = 44
 
 
-def header(rate: int, subtype: Subtype, data_bytes: int, channels: int = 1) -> bytes:
-    """The 44 bytes in front of `data_bytes` of samples."""
+def header(rate: int, subtype: Subtype, data_bytes: int) -> bytes:
+    """The 44 bytes in front of `data_bytes` of samples of one channel."""
     width = BYTES_PER_SAMPLE[subtype]
     if data_bytes > LARGEST_DATA:
         riff_bytes = data_bytes = UNKNOWN
     else:
         riff_bytes = 36 + data_bytes + data_bytes % 2
     tag = 3 if subtype == "float" else 1
-    form = struct.pack("<HHIIHH", tag, channels, rate, rate * channels * width, channels * width, width * 8)
+    form = struct.pack("<HHIIHH", tag, 1, rate, rate * width, width, width * 8)
     riff = b"RIFF" + struct.pack("<I", riff_bytes) + b"WAVEfmt " + struct.pack("<I", 16) + form
     return riff + b"data" + struct.pack("<I", data_bytes)
 

@@ -70,7 +70,7 @@ def too_large(limit: int) -> Problem:
     return Problem(413, f"the body is larger than {limit:,} bytes", code="too_large", headers={"Connection": "close"})
 
 
-async def read_json(scope: Scope, receive: Receive, limit: int = LARGEST_JSON) -> dict[str, Any]:
+async def read_json(scope: Scope, receive: Receive) -> dict[str, Any]:
     """The JSON object in the body."""
     kind = header(scope, b"content-type").partition(";")[0].strip().lower()
     if kind != "application/json":
@@ -80,7 +80,7 @@ async def read_json(scope: Scope, receive: Receive, limit: int = LARGEST_JSON) -
             code="unsupported_media_type",
             hint="send the header Content-Type: application/json",
         )
-    body = await read_body(scope, receive, limit)
+    body = await read_body(scope, receive, LARGEST_JSON)
     if len(body) <= SMALL:
         return parse_object(body)
     return await asyncio.to_thread(parse_object, body)

@@ -53,12 +53,12 @@ def spoken(of: str, required: list[str]) -> dict[str, Any]:
 
 def operation(
     about: str, name: str, answer: Mapping[str, Any] = JSON, *, body: str = "", kind: str = "application/json",
-    path: Iterable[str] = (), query: Iterable[str] = (), status: str = "200",
+    path: Iterable[str] = (), query: Iterable[str] = (),
 ) -> dict[str, Any]:  # fmt: skip
     """One method of an endpoint."""
     found: dict[str, Any] = {
         "summary": about, "operationId": name,
-        "responses": {status: {"description": about, "content": dict(answer)} if answer else {"description": about},
+        "responses": {"200": {"description": about, "content": dict(answer)} if answer else {"description": about},
                       "default": FAILED},
     }  # fmt: skip
     places = [*((one, "path") for one in path), *((one, "query") for one in query)]

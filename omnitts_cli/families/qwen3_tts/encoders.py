@@ -93,14 +93,14 @@ def speaker_shape(top: Fields, hidden: int, rate: int) -> SpeakerShape:
 # ---- where the values are stored
 
 
-def encoder_names(shape: EncoderShape, prefix: str = "encoder.") -> Names:
+def encoder_names(shape: EncoderShape) -> Names:
     """Names of the codec's encoder, which is stored beside the decoder."""
     names: Names = {}
     for ours, theirs, count in (("leading", "semantic", 1), ("residual", "acoustic", shape.groups - 1)):
-        root = f"{prefix}quantizer.{theirs}_residual_vector_quantizer"
+        root = f"encoder.quantizer.{theirs}_residual_vector_quantizer"
         codebooks = [f"{root}.layers.{i}.codebook" for i in range(count)]
         names |= book_names(ours, root, codebooks, "embed_sum")
-    listening = f"{prefix}encoder.layers"
+    listening = "encoder.encoder.layers"
     names |= conv_names("opening.conv", f"{listening}.0.conv")
     place = 1
     for i in range(len(shape.falls)):
@@ -112,8 +112,8 @@ def encoder_names(shape: EncoderShape, prefix: str = "encoder.") -> Names:
         place += 2
     names |= conv_names("closing.conv", f"{listening}.{place + 1}.conv")
     for i in range(shape.transformer.layers):
-        names |= _clip_layer(f"transformer.layers.{i}", f"{prefix}encoder_transformer.layers.{i}")
-    names["last_fall.conv.weight"] = One(f"{prefix}downsample.conv.weight")
+        names |= _clip_layer(f"transformer.layers.{i}", f"encoder.encoder_transformer.layers.{i}")
+    names["last_fall.conv.weight"] = One("encoder.downsample.conv.weight")
     return names
 
 
@@ -126,7 +126,7 @@ def _clip_layer(ours: str, theirs: str) -> Names:
     return names
 
 
-def speaker_names(shape: SpeakerShape, prefix: str = "speaker_encoder.") -> Names:
+def speaker_names(shape: SpeakerShape) -> Names:
     """Names of the speaker encoder, which Base checkpoints carry beside the talker."""
     pairs = {"opening": "blocks.0.conv", "join": "mfa.conv", "out": "fc"}
     pairs |= {"pool.into": "asp.tdnn.conv", "pool.out": "asp.conv"}
@@ -136,7 +136,7 @@ def speaker_names(shape: SpeakerShape, prefix: str = "speaker_encoder.") -> Name
         pairs |= {f"{ours}.gate_in": f"{theirs}.se_block.conv1", f"{ours}.gate_out": f"{theirs}.se_block.conv2"}
         pairs |= {f"{ours}.parts.{j}": f"{theirs}.res2net_block.blocks.{j}.conv" for j in range(shape.parts - 1)}
     return {
-        f"{ours}.{part}": One(f"{prefix}{theirs}.{part}")
+        f"{ours}.{part}": One(f"speaker_encoder.{theirs}.{part}")
         for ours, theirs in pairs.items()
         for part in ("weight", "bias")
     }

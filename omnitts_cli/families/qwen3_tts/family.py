@@ -142,10 +142,10 @@ DECODER = pairs(
 )
 
 
-def decoder_names(shape: DecoderShape, prefix: str = "decoder.") -> Names:
+def decoder_names(shape: DecoderShape) -> Names:
     """Names of the decoder."""
-    names = renamed(DECODER, "", prefix)
+    names = renamed(DECODER, "", "decoder.")
     for ours, theirs, count in (("leading", "rvq_first", 1), ("residual", "rvq_rest", shape.groups - 1)):
-        root = f"{prefix}quantizer.{theirs}"
+        root = f"decoder.quantizer.{theirs}"
         names |= book_names(ours, root, [f"{root}.vq.layers.{i}._codebook" for i in range(count)], "embedding_sum")
-    return names | upsampling_names(shape, prefix)
+    return names | upsampling_names(shape, "decoder.")
