@@ -26,7 +26,7 @@ from omnitts_cli.request import Request, Sampling
 from omnitts_cli.speech.load import Engine, open_engine
 from omnitts_cli.speech.speaking import estimated_s
 from omnitts_cli.speech.transcribe import HEARD_AT, sphinx
-from omnitts_cli.text.american.phonemes import phonemes
+from omnitts_cli.text.model_input import TextInput
 from omnitts_cli.voices import Cloned, Designed, Named, Voice
 from omnitts_cli.weights.find import TINY
 
@@ -161,11 +161,19 @@ def test_the_official_package_says_the_same(engine: Engine, tmp_path: Path) -> N
     if not python:
         pytest.skip("OMNITTS_OFFICIAL_PYTHON does not name a Python that has qwen-tts")
     script, out = Path(__file__).parent / "golden" / "official_tiny.py", tmp_path / "said.npz"
-    texts = {"henry": "Hello, world. This is a small voice.", "clara": "The boats came home at nine."}
-    read = json.dumps({voice: phonemes(text) for voice, text in texts.items()})
+    texts = [
+        ("henry", "english", "Hello, world. This is a small voice."),
+        ("clara", "english", "The boats came home at nine."),
+        ("henry", "spanish", "Las barcas vuelven a casa."), ("clara", "french", "Les bateaux sont rentrés."),
+        ("henry", "italian", "Perché le barche tornano?"), ("clara", "portuguese", "Os barcos voltam para casa."),
+    ]  # fmt: skip
+    texts = [one for one in texts if one[1] in engine.model.languages]
+    ours = json.loads((TINY / "config.json").read_text())["omnitts"]
+    reads = TextInput(ours["text_input"], ours["languages"])
+    read = json.dumps([(voice, language.title(), reads.read(text, language)) for voice, language, text in texts])
     subprocess.run([python, str(script), str(TINY), str(out), read], check=True, cwd=tmp_path)
     theirs, greedy = np.load(out), Sampling(temperature=0.0, predictor_temperature=0.0)
-    for voice, text in texts.items():
-        ours = engine.clip(Request(text, Named(voice), "english", sampling=greedy, max_frames=60))
-        assert np.array_equal(ours.codes, theirs[f"{voice}.codes"])
-        assert len(ours.codes) > 15 and abs(ours.pcm - theirs[f"{voice}.pcm"]).max() < 1e-5
+    for number, (voice, language, text) in enumerate(texts):
+        said = engine.clip(Request(text, Named(voice), language, sampling=greedy, max_frames=60))
+        assert np.array_equal(said.codes, theirs[f"{number}.codes"])
+        assert len(said.codes) > 15 and abs(said.pcm - theirs[f"{number}.pcm"]).max() < 1e-5

@@ -1,8 +1,8 @@
 """The embedded voice through the official package, in an environment that has it: greedy codes and sound.
 
-    PYTHON tests/golden/official_tiny.py MODEL_FOLDER OUT.npz '{"henry": "həlˈoʊ."}'
+    PYTHON tests/golden/official_tiny.py MODEL_FOLDER OUT.npz '[["henry", "English", "həlˈoʊ."]]'
 
-The last argument has the text for each voice as the tokenizer reads it: `omnitts say --dry-run --json` prints it.
+The last argument has voices, languages and texts as the tokenizer reads them (`omnitts say --dry-run --json`).
 
 `tests/test_embedded.py` calls it when OMNITTS_OFFICIAL_PYTHON names such a Python (qwen-tts 0.1.1).
 """
@@ -26,10 +26,10 @@ def main(folder: str, out: str, texts: str) -> None:
         return decode(items, *args, **options)
 
     model.model.speech_tokenizer.decode = watched
-    for voice, text in json.loads(texts).items():
+    for number, (voice, language, text) in enumerate(json.loads(texts)):
         greedy = {"do_sample": False, "subtalker_dosample": False, "max_new_tokens": 60}
-        sounds, _ = model.generate_custom_voice(text=text, speaker=voice, language="English", **greedy)
-        found |= {f"{voice}.pcm": sounds[0], f"{voice}.codes": kept[-1].numpy()}
+        sounds, _ = model.generate_custom_voice(text=text, speaker=voice, language=language, **greedy)
+        found |= {f"{number}.pcm": sounds[0], f"{number}.codes": kept[-1].numpy()}
     np.savez(out, **found)
 
 
