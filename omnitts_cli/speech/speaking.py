@@ -343,9 +343,10 @@ class Stream:
         return found
 
     def _next(self) -> tuple[Piece, list[tuple[Piece, str]]] | None:
-        piece, read, tongues = self._script.take(0.0), self.manner.read, self.manner.tongues
+        piece = self._script.take(0.0)
         if piece is None:
             return None
+        tongues, read = self.manner.tongues, self.manner.read
         if tongues is not None:
             piece, read = tongues.of(piece)
         return piece, readings(piece, read, self.manner.longest)
