@@ -13,6 +13,7 @@ from omnitts_cli.errors import ModelError, UsageError
 from omnitts_cli.fleet.cluster import INSTALL, LOCAL, connect, imported, room_for
 from omnitts_cli.server import listen
 from omnitts_cli.server.replica import NAME, Order
+from omnitts_cli.server.run import CUT_OFF
 from omnitts_cli.settings.environment import fast_proxy
 from omnitts_cli.terminal.signals import SIGNALS
 
@@ -23,9 +24,15 @@ def run(
     """Serves until a signal, and returns the exit code. `announce` is called with the URL."""
     ray, serve = required(address)
     stopped = threading.Event()
+
+    def stop(*given: Any) -> None:
+        if stopped.is_set():
+            raise KeyboardInterrupt
+        stopped.set()
+
     connect(ray, address)
     for number in SIGNALS:  # after Ray, which sets its own
-        signal.signal(number, lambda number, frame: stopped.set())
+        signal.signal(number, stop)
     try:
         if order.settings.get("device") == "auto" and not ray.cluster_resources().get("GPU"):
             order = replace(order, gpus=0.0)
@@ -43,7 +50,10 @@ def run(
         announce(f"http://{order.options.host}:{port}")
         ready()
         stopped.wait()
-        serve.delete(NAME)  # waits for running requests; then Ray ends its own processes
+        try:
+            serve.delete(NAME)  # waits for running requests; then Ray ends its own processes
+        except KeyboardInterrupt:
+            return CUT_OFF
     finally:
         ray.shutdown()
     return 0

@@ -22,6 +22,7 @@ import pytest
 from omnitts_cli.errors import ModelError
 from omnitts_cli.server import cluster
 from omnitts_cli.server.replica import Order
+from omnitts_cli.server.run import CUT_OFF
 from omnitts_cli.server.voices import CHECK_S
 from omnitts_cli.settings.commands import Serving
 
@@ -92,6 +93,31 @@ def test_a_proxy_that_dies_while_it_starts(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(ModelError, match="the replicas did not start") as caught:
         cluster.run(order, "local", 1, print, print)
     assert caught.value.cause == "The actor never ran." and ended
+
+
+def test_a_second_signal_ends_the_wait_for_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    handlers: dict[int, Any] = {}
+
+    def ready() -> None:
+        handlers[signal.SIGTERM](signal.SIGTERM, None)
+
+    def delete(name: str) -> None:
+        ended.append("asked")
+        handlers[signal.SIGINT](signal.SIGINT, None)
+        ended.append("waited")
+
+    ended: list[str] = []
+    ray = SimpleNamespace(
+        init=lambda **options: None, cluster_resources=lambda: {"CPU": 2.0}, shutdown=lambda: ended.append("shut down"),
+        exceptions=SimpleNamespace(RayError=Died),
+    )  # fmt: skip
+    serve = SimpleNamespace(start=lambda **options: None, run=lambda *given, **more: None, delete=delete)
+    monkeypatch.setattr(cluster, "required", lambda address: (ray, serve))
+    monkeypatch.setattr(Order, "deployment", lambda *given: None)
+    monkeypatch.setattr(signal, "signal", handlers.__setitem__)
+    order = Order.of(Serving(), {}, {"device": "cpu"}, alone=True)
+    assert cluster.run(order, "local", 1, print, ready) == CUT_OFF
+    assert ended == ["asked", "shut down"]
 
 
 @pytest.mark.slow
