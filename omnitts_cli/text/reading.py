@@ -260,7 +260,7 @@ class Tongues:
         return replace(piece, language=code), self._readers[code] if code else self._otherwise
 
     def _tell_lacking(self, code: str) -> None:
-        if code not in self._lacking:
+        if self._codes and code not in self._lacking:  # a model without codes takes the language from the text
             self._lacking.add(code)
             name = LANGUAGES[code].title()
             self._tell(Notice(f"the model does not speak {name}: words in that language are read like the others"))

@@ -81,6 +81,13 @@ def test_a_given_language_is_that_of_all_but_what_the_document_says() -> None:
     assert len(told) == 1 and "German" in told[0]
 
 
+def test_a_model_that_takes_the_language_from_the_text_is_told_nothing() -> None:
+    told: list[object] = []
+    model = SimpleNamespace(plain_letters=False, languages=())
+    assert spoken_in(model, "es|Tengo 2 días.", "Two.", tell=told.append) == [("", "Tengo 2 días."), ("", "Two.")]
+    assert told == []
+
+
 def test_a_model_that_reads_digits_gets_the_language_alone() -> None:
     model = SimpleNamespace(plain_letters=False, languages=("english", "german", "spanish"))
     assert spoken_in(model, "I have 2.", "es|Tengo 2 días.") == [("", "I have 2."), ("es", "Tengo 2 días.")]
