@@ -33,7 +33,7 @@ from omnitts_cli.text.language import LANGUAGES, detect
 from omnitts_cli.text.lexicon import load_lexicon
 from omnitts_cli.text.model_input import TextInput
 from omnitts_cli.text.piece import Piece
-from omnitts_cli.text.reading import readings, tongues
+from omnitts_cli.text.reading import language_readers, readings
 from omnitts_cli.weights.find import here
 from omnitts_cli.weights.names import HubName
 
@@ -260,16 +260,16 @@ def rehearse(script: Script, model: str, variant: str, text: TextIn, language: s
     """--dry-run: what will be spoken, how long it will be, and what the model weighs. `language`: given by -l."""
     known = known_of(model, variant)
     rows: list[list[str]] = []
-    number, seconds, ways = 0, 0.0, None
+    number, seconds, readers = 0, 0.0, None
     while not script.ended:
         piece = script.take(0.25)
         while script.notices:
             console.warning(script.notices.pop(0))
         if piece is None:
             continue
-        if ways is None and piece.speech:
+        if readers is None and piece.speech:
             seen = language or piece.language or detect(piece.text).language
-            ways = tongues(
+            readers = language_readers(
                 known,
                 seen,
                 text.normalize,
@@ -277,7 +277,7 @@ def rehearse(script: Script, model: str, variant: str, text: TextIn, language: s
                 unreadable=text.unreadable,
                 tell=console.notice,
             )
-        piece, read = ways.of(piece) if ways else (piece, None)
+        piece, read = readers.of(piece) if readers else (piece, None)
         for part, spoken in readings(piece, read, None if text.split == "none" else known.longest_piece):
             words = as_words(spoken)
             expected = part.pause_s or estimated_s(words)

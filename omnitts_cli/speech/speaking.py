@@ -29,7 +29,7 @@ from omnitts_cli.speech.script import Script
 from omnitts_cli.text.language import LANGUAGES
 from omnitts_cli.text.pattern import WidePattern
 from omnitts_cli.text.piece import Piece
-from omnitts_cli.text.reading import Read, Tongues, readings
+from omnitts_cli.text.reading import LanguageReaders, Read, readings
 from omnitts_cli.text.subtitles import Sentence, joined
 from omnitts_cli.text.unreadable import HINT
 
@@ -99,7 +99,7 @@ class Manner:
     keep_codes: bool = False
     whole_pieces: bool = False  # a piece is handed over when it is complete, so that its caller wakes up once
     read: Read | None = None  # normalises text for the model
-    tongues: Tongues | None = None  # or does so for each piece in its own language
+    language_readers: LanguageReaders | None = None  # or does so for each piece in its own language
     apart: bool = False  # `prepare` reads the text, in a thread of its own, and nothing else does
     longest: int | None = None  # characters of a piece; longer ones are split
     spoken_well: int | None = None  # characters that the model speaks well in one piece
@@ -346,9 +346,9 @@ class Stream:
         piece = self._script.take(0.0)
         if piece is None:
             return None
-        tongues, read = self.manner.tongues, self.manner.read
-        if tongues is not None:
-            piece, read = tongues.of(piece)
+        language_readers, read = self.manner.language_readers, self.manner.read
+        if language_readers is not None:
+            piece, read = language_readers.of(piece)
         return piece, readings(piece, read, self.manner.longest)
 
     def _take(self, piece: Piece, text: str) -> None:

@@ -34,7 +34,7 @@ from omnitts_cli.text import inputs
 from omnitts_cli.text.language import LANGUAGES
 from omnitts_cli.text.lexicon import load_lexicon
 from omnitts_cli.text.piece import Piece
-from omnitts_cli.text.reading import reader, tongues
+from omnitts_cli.text.reading import language_readers, reader
 from omnitts_cli.voices import Cloned, Designed
 from omnitts_cli.weights.fetch import Report
 
@@ -324,7 +324,7 @@ class TTS:
             given["read"] = read if certain else foreign.watched(read)
         else:
             watched = (lambda read: read) if certain else foreign.watched
-            given["tongues"] = tongues(
+            given["language_readers"] = language_readers(
                 model, code, text.normalize, certain=certain, unreadable=unreadable, tell=report, watched=watched
             )
         speech = speech if ignore_end else self._possible(speech, report)

@@ -224,8 +224,8 @@ def reader(
     return sentence_by_sentence(normaliser(language or "en"))
 
 
-class Tongues:
-    """Which language each piece of a text is spoken in, and its reader. A document says it; else, if the model reads
+class LanguageReaders:
+    """Which language each piece of a text is in, and its reader. A document says it; else, if the model reads
     plain letters of several languages, each sentence shows it, and `language` is the first. `otherwise`: the reader of
     a text whose language is not found.
     """
@@ -266,7 +266,7 @@ class Tongues:
             self._tell(Notice(f"the model does not speak {name}: words in that language are read like the others"))
 
 
-def tongues(
+def language_readers(
     model: Reads,
     language: str | None,
     wanted: bool | None,
@@ -275,7 +275,7 @@ def tongues(
     unreadable: str,
     tell: Callable[[Notice], None],
     watched: Callable[[Read | None], Read | None] = lambda read: read,
-) -> Tongues:
+) -> LanguageReaders:
     """The languages of a text and their readers; `wanted`, `certain`: see `reader`."""
     otherwise = watched(reader(wanted, language, model, certain=certain, unreadable=unreadable, tell=tell))
 
@@ -284,7 +284,7 @@ def tongues(
             return otherwise
         return watched(reader(wanted, code, model, certain=True, unreadable=unreadable, tell=tell))
 
-    return Tongues(model, language, otherwise, read_in, certain=certain, tell=tell)
+    return LanguageReaders(model, language, otherwise, read_in, certain=certain, tell=tell)
 
 
 def sentence_by_sentence(otherwise: Read) -> Read:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from omnitts_cli.text.inputs import TextOptions, pieces_of_text
 from omnitts_cli.text.lexicon import Lexicon
 from omnitts_cli.text.piece import Piece
-from omnitts_cli.text.reading import GOES_ON, GROWTH, parts_of, readings, tongues
+from omnitts_cli.text.reading import GOES_ON, GROWTH, language_readers, parts_of, readings
 from omnitts_cli.text.spell_out import plain_letters
 
 LONG = "The first half of it is here, with a comma before the second; and the third begins behind a semicolon."
@@ -56,10 +56,10 @@ SEVERAL = SimpleNamespace(plain_letters=True, languages=("english", "spanish", "
 def spoken_in(model: SimpleNamespace, *texts: str, wanted: bool | None = None, **how: object) -> list[tuple[str, str]]:
     """The language and the words of each piece."""
     made = {"language": None, "certain": False, "unreadable": "skip", "tell": lambda notice: None} | how
-    ways, found = tongues(model, wanted=wanted, **made), []  # type: ignore[arg-type]
+    readers, found = language_readers(model, wanted=wanted, **made), []  # type: ignore[arg-type]
     for text in texts:
         piece = Piece(text.partition("|")[2] or text, 0, 1, language=text.partition("|")[0] if "|" in text else "")
-        piece, read = ways.of(piece)
+        piece, read = readers.of(piece)
         found.append((piece.language, read(piece.text) if read else piece.text))
     return found
 
