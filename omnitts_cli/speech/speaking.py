@@ -99,7 +99,7 @@ class Manner:
     keep_codes: bool = False
     whole_pieces: bool = False  # a piece is handed over when it is complete, so that its caller wakes up once
     read: Read | None = None  # normalises text for the model
-    language_readers: LanguageReaders | None = None  # or does so for each piece in its own language
+    readers: LanguageReaders | None = None  # normalise each piece in its own language
     apart: bool = False  # `prepare` reads the text, in a thread of its own, and nothing else does
     longest: int | None = None  # characters of a piece; longer ones are split
     spoken_well: int | None = None  # characters that the model speaks well in one piece
@@ -343,12 +343,10 @@ class Stream:
         return found
 
     def _next(self) -> tuple[Piece, list[tuple[Piece, str]]] | None:
-        piece = self._script.take(0.0)
-        if piece is None:
+        if (piece := self._script.take(0.0)) is None:
             return None
-        language_readers, read = self.manner.language_readers, self.manner.read
-        if language_readers is not None:
-            piece, read = language_readers.of(piece)
+        readers = self.manner.readers
+        piece, read = readers.of(piece) if readers else (piece, self.manner.read)
         return piece, readings(piece, read, self.manner.longest)
 
     def _take(self, piece: Piece, text: str) -> None:

@@ -34,7 +34,7 @@ from omnitts_cli.text import inputs
 from omnitts_cli.text.language import LANGUAGES
 from omnitts_cli.text.lexicon import load_lexicon
 from omnitts_cli.text.piece import Piece
-from omnitts_cli.text.reading import language_readers, reader
+from omnitts_cli.text.reading import language_readers
 from omnitts_cli.voices import Cloned, Designed
 from omnitts_cli.weights.fetch import Report
 
@@ -317,16 +317,10 @@ class TTS:
         live = isinstance(script, Fed)
         asked = "auto" if live and speech.language == "detect" else speech.language  # no text yet to detect it from
         language, code, foreign = voices.language_of(asked, script, model, report)
-        certain, unreadable = speech.language in LANGUAGES, text.unreadable
-        given: dict[str, Any] = {}
-        if live:
-            read = reader(text.normalize, code, model, certain=certain, parts=True, unreadable=unreadable, tell=report)
-            given["read"] = read if certain else foreign.watched(read)
-        else:
-            watched = (lambda read: read) if certain else foreign.watched
-            given["language_readers"] = language_readers(
-                model, code, text.normalize, certain=certain, unreadable=unreadable, tell=report, watched=watched
-            )
+        readers = language_readers(
+            model, code, text.normalize, certain=speech.language in LANGUAGES, parts=live, unreadable=text.unreadable,
+            tell=report, watched=foreign.watched,
+        )  # fmt: skip
         speech = speech if ignore_end else self._possible(speech, report)
         seed = speech.seed if speech.seed is not None else who.seed
         plan = self.engine.plan
@@ -341,7 +335,9 @@ class TTS:
             safe=safe if speech.safe is None else speech.safe,
             longest=None if text.split == "none" else model.longest_piece,
             spoken_well=model.longest_piece,
-            **{"ahead": plan.slots + AHEAD, "first_alone": plan.first_alone, **given, **more},
+            read=readers.read_in("") if live else None,
+            readers=readers,
+            **{"ahead": plan.slots + AHEAD, "first_alone": plan.first_alone, **more},
         )
         if live:
             return LiveStream(self.engine, self.sample_rate, manner, words, tell, notify)

@@ -10,8 +10,9 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
+from functools import cache
 from typing import Any, Protocol
 
 from omnitts_cli.errors import Notice, UsageError
@@ -224,46 +225,42 @@ def reader(
     return sentence_by_sentence(normaliser(language or "en"))
 
 
+@dataclass
 class LanguageReaders:
-    """Which language each piece of a text is in, and its reader. A document says it; else, if the model reads
-    plain letters of several languages, each sentence shows it, and `language` is the first. `otherwise`: the reader of
-    a text whose language is not found.
+    """Which language each piece of a text is in, and what reads it. A document says it; else, if the model reads plain
+    letters of several languages, each sentence shows it. `now`: the language of the sentence before. `read_in`: gives
+    the reader for a language's code, or for "", a language that is not found.
     """
 
-    def __init__(
-        self,
-        model: Reads,
-        language: str | None,
-        otherwise: Read | None,
-        read_in: Callable[[str], Read | None],
-        *,
-        certain: bool,
-        tell: Callable[[Notice], None],
-    ) -> None:
-        self._codes = [code for code, name in LANGUAGES.items() if name in model.languages]
-        self._guesses = model.plain_letters and len(self._codes) > 1 and not certain
-        self._now = language if language in self._codes else "en"
-        self._otherwise, self._read_in, self._tell = otherwise, read_in, tell
-        self._readers: dict[str, Read | None] = {}
-        self._lacking: set[str] = set()
+    model: Reads
+    now: str
+    certain: bool
+    read_in: Callable[[str], Read | None]
+    tell: Callable[[Notice], None]
+    _lacking: set[str] = field(default_factory=set)
 
     def of(self, piece: Piece) -> tuple[Piece, Read | None]:
         """The piece with its language, if that is known, and what reads it."""
-        code = piece.language
-        if code and code not in self._codes:
-            self._tell_lacking(code)
-            code = ""
-        if not code and self._guesses and piece.speech:
-            code = self._now = likeliest(piece.text, self._codes, self._now)
-        if code and code not in self._readers:
-            self._readers[code] = self._read_in(code)
-        return replace(piece, language=code), self._readers[code] if code else self._otherwise
+        code = self._language_of(piece)
+        return replace(piece, language=code), self.read_in(code)
+
+    def _language_of(self, piece: Piece) -> str:
+        codes = [code for code, name in LANGUAGES.items() if name in self.model.languages]
+        if piece.language in codes:
+            return piece.language
+        if piece.language:
+            self._tell_lacking(piece.language)
+        if self.certain or len(codes) < 2 or not self.model.plain_letters or not piece.speech:
+            return ""
+        self.now = likeliest(piece.text, codes, self.now if self.now in codes else "en")
+        return self.now
 
     def _tell_lacking(self, code: str) -> None:
-        if self._codes and code not in self._lacking:  # a model without codes takes the language from the text
+        # a model without languages takes the language from the text
+        if self.model.languages and code not in self._lacking:
             self._lacking.add(code)
             name = LANGUAGES[code].title()
-            self._tell(Notice(f"the model does not speak {name}: words in that language are read like the others"))
+            self.tell(Notice(f"the model does not speak {name}: words in that language are read like the others"))
 
 
 def language_readers(
@@ -272,19 +269,24 @@ def language_readers(
     wanted: bool | None,
     *,
     certain: bool,
+    parts: bool = False,
     unreadable: str,
     tell: Callable[[Notice], None],
     watched: Callable[[Read | None], Read | None] = lambda read: read,
 ) -> LanguageReaders:
-    """The languages of a text and their readers; `wanted`, `certain`: see `reader`."""
-    otherwise = watched(reader(wanted, language, model, certain=certain, unreadable=unreadable, tell=tell))
+    """The languages of a text and their readers. `wanted`, `certain`, `parts`, `unreadable`: see `reader`. `watched`:
+    a reader that looks for other languages too, unless the language is certain.
+    """
 
+    @cache
     def read_in(code: str) -> Read | None:
-        if not model.plain_letters and code not in OWN:
-            return otherwise
-        return watched(reader(wanted, code, model, certain=True, unreadable=unreadable, tell=tell))
+        if code and not model.plain_letters and code not in OWN:
+            return read_in("")
+        known = certain or bool(code)
+        read = reader(wanted, code or language, model, certain=known, parts=parts, unreadable=unreadable, tell=tell)
+        return read if certain else watched(read)
 
-    return LanguageReaders(model, language, otherwise, read_in, certain=certain, tell=tell)
+    return LanguageReaders(model, language or "", certain, read_in, tell)
 
 
 def sentence_by_sentence(otherwise: Read) -> Read:
