@@ -343,7 +343,8 @@ class Stream:
         return found
 
     def _next(self) -> tuple[Piece, list[tuple[Piece, str]]] | None:
-        if (piece := self._script.take(0.0)) is None:
+        piece = self._script.take(0.0)
+        if piece is None:
             return None
         readers = self.manner.readers
         piece, read = readers.of(piece) if readers else (piece, self.manner.read)
