@@ -386,7 +386,7 @@ def compiled(kind: int) -> Callable[[Any], bool]:
 def heads_of_released(long: bool) -> Fits:
     def fits(call: AttentionCall) -> str:
         if (call.capacity > attend.SHORT) != long:
-            return "for caches of more than 16 positions" if long else "for caches of up to 16 positions"
+            return f"for caches of {'more than' if long else 'up to'} {attend.SHORT} positions"
         right = (call.heads, call.kv_heads, call.depth) == (attend.HEADS, attend.KV_HEADS, attend.DEPTH)
         return "" if right and call.positions == 1 and call.neat else UNKNOWN
 

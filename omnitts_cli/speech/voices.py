@@ -14,7 +14,7 @@ from omnitts_cli.settings.setting import nearest
 from omnitts_cli.speech import voice_files
 from omnitts_cli.speech.script import Script
 from omnitts_cli.speech.voice_files import SavedVoice
-from omnitts_cli.text.language import CERTAIN, FLOOR, LANGUAGES, detect, likeliest
+from omnitts_cli.text.language import CERTAIN, FLOOR, LANGUAGES, codes_of, detect, likeliest
 from omnitts_cli.text.reading import Read
 from omnitts_cli.voices import Adapter, Cloned, Designed, Named
 
@@ -202,7 +202,7 @@ class Foreign:
         self._model, self._tell = model, tell
         self._told: set[str] = set()
 
-    def told(self, code: str) -> bool:
+    def lacks(self, code: str) -> bool:
         """Whether the language of this code is such a one. The notice goes out the first time."""
         if not self._model.plain_letters or LANGUAGES[code] in self._model.languages:
             return False
@@ -222,7 +222,7 @@ class Foreign:
         def watching(text: str) -> str:
             guess = detect(text) if text.count(" ") >= SURE_WORDS - 1 and not text.isupper() else None
             if guess is not None and guess.language is not None and guess.confidence >= CERTAIN:
-                self.told(guess.language)
+                self.lacks(guess.language)
             return read(text)
 
         return watching
@@ -241,11 +241,11 @@ def language_of(
     foreign = Foreign(model, tell)
     if code in ("auto", "detect"):
         seen = looks_like(script, tell, patient=code == "detect")
-        told = code == "auto" and seen is not None and foreign.told(seen)
-        if one_of_several(model) and (seen is None or told):
+        unspoken = code == "auto" and seen is not None and foreign.lacks(seen)
+        if one_of_several(model) and (seen is None or unspoken):
             first = script.peek(0.0)
             seen = name_code(likely_language(first.text if first else "", model))
-        elif seen is None or told:
+        elif seen is None or unspoken:
             return None, None, foreign
         refuse_foreign(LANGUAGES[seen], model, detected=True)
         return (LANGUAGES[seen] if one_of_several(model) or code == "detect" else None), seen, foreign
@@ -260,7 +260,7 @@ def one_of_several(model: SpeechModel) -> bool:
 
 def likely_language(text: str, model: SpeechModel) -> str:
     """The model's name for the language that a text is most likely in, of those that it speaks."""
-    return LANGUAGES[likeliest(text, [name_code(name) for name in model.languages], "en")]
+    return LANGUAGES[likeliest(text, codes_of(model.languages), "en")]
 
 
 def code_of(language: str | None, model: SpeechModel) -> str:

@@ -100,14 +100,20 @@ def detect(text: str) -> Guess:
     return latin(sample, share)
 
 
+def codes_of(names: Collection[str]) -> list[str]:
+    """The codes of a model's languages."""
+    return [code for code, name in LANGUAGES.items() if name in names]
+
+
 def likeliest(text: str, codes: Collection[str], now: str) -> str:
     """The language of a sentence, if it can only be one of `codes` in Latin letters. `now`: that of the sentences
     before, which stays unless another one leads.
     """
     sample = text[:SAMPLE_CHARACTERS]
-    votes = {code: count for code, count in latin_votes(sample).items() if code in codes}
+    words = words_once(sample)
+    votes = {code: count for code, count in latin_votes(sample, words).items() if code in codes}
     if "en" in votes:
-        votes["en"] += len(ALSO_ENGLISH.intersection(words_once(sample)))
+        votes["en"] += len(ALSO_ENGLISH.intersection(words))
     best = max(votes, key=lambda code: votes[code], default=now)
     return best if votes and votes[best] - votes.get(now, 0.0) >= LEAD else now
 
@@ -122,7 +128,8 @@ def asian(counts: dict[str, int], letters: int) -> Guess:
 
 def latin(sample: str, share: float) -> Guess:
     """Votes of small words, telling letters and endings; confident where one language leads clearly."""
-    words, votes = words_once(sample), latin_votes(sample)
+    words = words_once(sample)
+    votes = latin_votes(sample, words)
     first, second = sorted(votes, key=lambda code: -votes[code])[:2]
     lead = votes[first] - votes[second]
     known = min(1.0, (votes[first] + 0.2) / (0.2 * len(words) + 0.6))  # text of another language has few known words
@@ -134,10 +141,10 @@ def words_once(sample: str) -> list[str]:
     return list(dict.fromkeys(WORD.findall(sample.lower())))
 
 
-def latin_votes(sample: str) -> dict[str, float]:
-    """Language -> how much speaks for it."""
+def latin_votes(sample: str, words: Collection[str]) -> dict[str, float]:
+    """Language -> how much speaks for it. `words`: those of the sample."""
     votes = dict.fromkeys(SMALL_SETS, 0.0)
-    for word in words_once(sample):
+    for word in words:
         vote(word, votes)
     for code, telling in TELLING_LETTERS.items():
         votes[code] += LETTER_WEIGHT * sum(sample.lower().count(letter) for letter in telling)

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from omnitts_cli.errors import Notice, UsageError
 from omnitts_cli.text.boundary import STOPS
 from omnitts_cli.text.clean import has_speech
-from omnitts_cli.text.language import CERTAIN, LANGUAGES, detect, likeliest
+from omnitts_cli.text.language import CERTAIN, LANGUAGES, codes_of, detect, likeliest
 from omnitts_cli.text.phrases import cuts, spoken_width
 from omnitts_cli.text.piece import Break, Piece
 from omnitts_cli.text.split import SHORT_COLUMNS, Splitter
@@ -245,7 +245,7 @@ class LanguageReaders:
         return replace(piece, language=code), self.read_in(code)
 
     def _language_of(self, piece: Piece) -> str:
-        codes = [code for code, name in LANGUAGES.items() if name in self.model.languages]
+        codes = codes_of(self.model.languages)
         if piece.language in codes:
             return piece.language
         if piece.language:

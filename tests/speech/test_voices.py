@@ -45,7 +45,7 @@ def test_a_language_told_of_at_the_start_is_not_told_of_again() -> None:
     told: list[Notice] = []
     model = SimpleNamespace(plain_letters=True, languages=("english",), name="tiny")
     foreign = Foreign(model, told.append)  # type: ignore[arg-type]
-    assert foreign.told("de") and not foreign.told("en")
+    assert foreign.lacks("de") and not foreign.lacks("en")
     assert foreign.watched(None) is None
     foreign.watched(str.upper)("Guten Tag, wie geht es Ihnen?")  # type: ignore[misc]
     assert len(told) == 1
