@@ -98,8 +98,8 @@ class Manner:
     client: str = ""  # the slots are shared among clients
     keep_codes: bool = False
     whole_pieces: bool = False  # a piece is handed over when it is complete, so that its caller wakes up once
-    read: Read | None = None  # normalises text for the model
-    readers: LanguageReaders | None = None  # normalise each piece in its own language
+    read: Read | None = None  # normalises arriving text for the model
+    readers: LanguageReaders | None = None  # normalise each piece of a written text in its language
     apart: bool = False  # `prepare` reads the text, in a thread of its own, and nothing else does
     longest: int | None = None  # characters of a piece; longer ones are split
     spoken_well: int | None = None  # characters that the model speaks well in one piece

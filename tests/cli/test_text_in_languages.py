@@ -45,14 +45,14 @@ def test_the_model_is_told_the_language_of_each_sentence(three: Path, monkeypatc
             return submit(request, *words, **named)  # type: ignore[arg-type]
 
         monkeypatch.setattr(tts.engine, "submit", watched)
-        for text, language, told in (
+        for text, language, expected in (
             (MIXED, "auto", ["english", "spanish", "italian"]),
             ("Hola.", "auto", ["spanish"]),
             (MIXED, "es", ["spanish"] * 3),
         ):
             asked.clear()
             assert tts.speak(text, language=language, max_frames=4, retries=0).samples.size
-            assert asked == told
+            assert asked == expected
 
 
 def test_a_language_that_the_model_lacks_is_refused_with_those_that_it_has(omnitts: Omnitts, three: Path) -> None:

@@ -93,16 +93,16 @@ def samples() -> None:
     """The sounds of samples/audio, each by the command that made it."""
     manifest = json.loads((SAMPLES / "manifest.json").read_text("utf-8"))
     config = json.loads((TINY / "config.json").read_text("utf-8"))["omnitts"]
-    there = {told["file"] for told in manifest["files"]}
+    there = {sample["file"] for sample in manifest["files"]}
     for code, text in SPOKEN.items():
         for voice in SPEAKERS:
             if LANGUAGES[code] in config["languages"] and (name := f"{voice}-{code}.ogg") not in there:
                 said = shlex.join(["omnitts", "say", "-v", voice, "-l", code, "--seed", "7", text])
                 manifest["files"].append({"file": name, "command": f"{said} -o samples/audio/{name}"})
-    for told in manifest["files"]:
-        arguments = shlex.split(told["command"])[1:]
-        assert run([*arguments, "-q"]) == 0, told["command"]
-        told["sha256"] = _sha256(SAMPLES / told["file"])
+    for sample in manifest["files"]:
+        arguments = shlex.split(sample["command"])[1:]
+        assert run([*arguments, "-q"]) == 0, sample["command"]
+        sample["sha256"] = _sha256(SAMPLES / sample["file"])
     manifest["model_sha256"] = _sha256(TINY / "model.safetensors")
     _write(SAMPLES / "manifest.json", manifest)
 

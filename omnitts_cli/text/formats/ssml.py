@@ -27,7 +27,7 @@ TIME = re.compile(r"\+?(\d{1,6}(?:\.\d{1,6})?)(ms|s)")
 
 def ssml_blocks(text: str, name: str, notices: list[str], language: str | None = None) -> Iterator[Block]:
     """One block for each sentence or paragraph, for each run of words in another language, and for each break.
-    `language`: a code that counts more than what <speak> says.
+    `language`: a code that takes precedence over that of <speak>.
     """
     root = parse(text, name)
     if local(root.tag) != "speak":
