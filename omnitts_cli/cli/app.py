@@ -34,12 +34,8 @@ def run(arguments: list[str]) -> int:
     console.json, console.debug = "--json" in options, "--debug" in options
     if any(option.startswith("--color") for option in options):
         console.color = color_of(options) or "auto"  # for errors in the options themselves
-    if completing := environment.variable(environment.COMPLETING) is not None:
-        from typer._completion_classes import completion_init  # of use to nobody but a shell that asks
-
-        completion_init()
     try:
-        return outcome(arguments, completing)
+        return outcome(arguments)
     except signals.Stopped as stopped:  # came while an error message was printed
         return stopped.exit_code
     finally:
@@ -47,21 +43,19 @@ def run(arguments: list[str]) -> int:
 
 
 @signals.handled()
-def outcome(arguments: list[str], completing: bool) -> int:
+def outcome(arguments: list[str]) -> int:
     """Runs the command and returns its exit code. Errors and signals are reported to the user."""
-    row = next((one for one in commands.COMMANDS if one.body and arguments[: len(one.words)] == one.words), None)
     try:
-        if row is None or completing:
-            return int(load("cli.declare:call")(arguments, completing))
-        return run_row(row, arguments[len(row.words) :])
+        if (asks := environment.variable(environment.COMPLETING)) is not None:
+            return int(load("cli.complete:answer")(asks))
+        row = next((one for one in commands.COMMANDS if one.body and arguments[: len(one.words)] == one.words), None)
+        return int(load("cli.start:answer")(arguments)) if row is None else run_row(row, arguments[len(row.words) :])
     except signals.Stopped as stopped:
         return interrupted(stopped)
     except KeyboardInterrupt:  # where our handler is not installed
         return interrupted(signals.Stopped(signal.SIGINT))
-    except signals.PipeClosed:
+    except BrokenPipeError:  # no error, and not exit code 1
         return pipe_closed()
-    except SystemExit as left:  # Typer exits so after completion, or if the reader of help has gone
-        return int(left.code or 0) if completing else pipe_closed()
     except Exception as error:
         return ended(error)
 

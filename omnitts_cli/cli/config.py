@@ -72,7 +72,7 @@ def set(messages: Messages, name: str, value: str) -> None:
     except (UsageError, DeviceError) as error:
         example = (error.hint or "").removeprefix(f"--{name} ")
         raise type(error)(error.message.removeprefix("--"), hint=f"omnitts config set {name} {example}") from None
-    save(target, with_key(without_key(text_of(target), field.former_key), name, toml(read)))
+    save(target, with_key(text_of(target), name, toml(read)))
     console.note(f"{name} = {toml(read)}   in {target}")
     if name == "voice":
         warn_of_unknown(str(read))
@@ -99,11 +99,9 @@ def unset(messages: Messages, name: str) -> None:
     target = user_file()
     before = text_of(target)
     text = without_key(before, name)
-    field = None if text != before else find(name)
-    if field is not None:
-        name = key(field)
-        text = without_key(without_key(before, name), field.former_key)
-    if text != before:
+    if text == before:
+        find(name)  # an error where there is no such setting
+    else:
         save(target, text)
     console.note(f"removed {name} from {target}" if text != before else f"{name} was not set in {target}")
     if name in {key(one) for one in all_fields()}:
@@ -179,9 +177,6 @@ def key(field: Field) -> str:
 def find(name: str) -> Field:
     """The option of that name, or an error with the nearest."""
     fields = {key(field): field for field in all_fields()}
-    former = {field.former_key: field for field in fields.values() if field.former_key}
-    if name in former:
-        return former[name]
     if name not in fields:
         if name in all_names():
             tables = [f"[{section}]" for section in sections_with(name)]
@@ -204,8 +199,7 @@ def sections_with(name: str) -> list[str]:
 
     def has(row: Command) -> bool:
         own = any(one.name == wanted for one in row.own)
-        settings = [field for group in row.fields.values() for field in group]
-        return own or any(one.name == wanted or f"--{name}" in one.setting.spellings for one in settings)
+        return own or any(one.name == wanted or f"--{name}" in one.setting.spellings for one in row.settings)
 
     return [section for section in SECTIONS if any(map(has, rows_of([section])))]
 

@@ -12,13 +12,11 @@ from rich.console import Console
 from rich.markdown import CodeBlock, Heading, Markdown
 from rich.segment import Segment
 from rich.theme import Theme
-from typer._completion_shared import get_completion_script
 
-from omnitts_cli.cli.commands import NAMES, TOPICS
+from omnitts_cli.cli.commands import TOPICS
 from omnitts_cli.cli.complete import SHELLS
-from omnitts_cli.cli.declare import app_of
+from omnitts_cli.cli.deploy import FILES
 from omnitts_cli.errors import UsageError
-from omnitts_cli.settings.environment import COMPLETING
 from omnitts_cli.settings.setting import nearest
 from omnitts_cli.settings.table import Messages
 from omnitts_cli.terminal.console import console
@@ -54,7 +52,7 @@ def manual(folder: str) -> None:
     from omnitts_cli.cli import man
 
     pages = {topic: (summary(topic), page(topic, plain=True)) for topic in TOPICS}
-    written = man.write(Path(folder), app_of(NAMES), pages)
+    written = man.write(Path(folder), pages)
     console.result(folder)
     console.note(f"{len(written)} manual pages; to read one: man -M {folder} omnitts-say")
 
@@ -130,6 +128,6 @@ def completion(messages: Messages, shell: str) -> None:
     """Prints the completion script of a shell."""
     if shell not in SHELLS:
         raise UsageError(f"no completion for '{shell}'", hint="one of: " + ", ".join(SHELLS))
-    script = get_completion_script(prog_name="omnitts", complete_var=COMPLETING, shell=SHELLS[shell])
+    script = (FILES / f"completion.{SHELLS[shell]}").read_text("utf-8").rstrip("\n")
     console.result(script)
     console.record(status="ok", shell=shell, script=script)

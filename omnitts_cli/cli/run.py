@@ -14,7 +14,6 @@ from omnitts_cli.cli.meant import unexpected, unknown_option
 from omnitts_cli.errors import ModelError, OmniError, UsageError, VoiceError
 from omnitts_cli.settings.setting import SWITCH, Field, fields_of
 from omnitts_cli.terminal.console import console
-from omnitts_cli.terminal.signals import PipeClosed
 
 if TYPE_CHECKING:
     from omnitts_cli.settings.layers import Layers
@@ -89,6 +88,11 @@ class Command:
         return self.name.split()
 
     @property
+    def path(self) -> str:
+        """Its name behind that of the program."""
+        return f"omnitts {self.name}".rstrip()
+
+    @property
     def section(self) -> str:
         """Its table in settings files."""
         return self.name.split()[0]
@@ -103,6 +107,11 @@ class Command:
         """Its settings, by group."""
         absent = self.rules.absent
         return {name: [one for one in fields_of(group) if one.name not in absent] for name, group in self.types.items()}
+
+    @property
+    def settings(self) -> list[Field]:
+        """Its settings, of all groups."""
+        return [field for group in self.fields.values() for field in group]
 
     def for_body(self, values: dict[str, Any]) -> dict[str, Any]:
         """What its body gets. A preset has been read by then; a text and what it needs to be spoken are one Job."""
@@ -184,7 +193,7 @@ def refusal(
     more: bool,
 ) -> UsageError | None:  # fmt: skip
     """Why an option is not accepted. `typed`: those before it; `text` stands in the same word; `more`: words follow."""
-    option, path = known.get(name), f"omnitts {row.name}"
+    option, path = known.get(name), row.path
     if option is None:
         takes = any(isinstance(one, Argument) and "TEXT" in one.metavar for one in row.own)
         return unknown_option(path, name, given, known, takes)
@@ -197,7 +206,7 @@ def refusal(
 
 def arguments_of(row: Command, words: list[str], known: Iterable[str]) -> dict[str, Any]:
     """The words that are not options, by the name of their argument."""
-    found, path = dict[str, Any](), f"omnitts {row.name}"
+    found, path = dict[str, Any](), row.path
     for one in (own for own in row.own if isinstance(own, Argument)):
         taken, words = (words, []) if one.many else (words[:1], words[1:])
         if one.required and not taken:
@@ -228,11 +237,11 @@ def run_row(row: Command, arguments: list[str]) -> int:
     """
     from omnitts_cli.settings.layers import Layers  # help needs none of it
 
-    fields = row.fields
-    settings = [field for group in fields.values() for field in group]
+    fields, settings = row.fields, row.settings
     typed = dict.fromkeys(field.name for field in settings) | read(row, spellings(row, settings), arguments)
     for wanted in typed.keys() & HELPS:
-        return int(load("cli.declare:call")([*row.words, f"--{wanted}"]))
+        load("cli.usage:show")(row, everything=wanted == "help-all")
+        return 0
     values: dict[str, Any] = {one.name: typed.get(one.name, unset(one)) for one in row.own}
     layers: Layers | None = None
     if settings:
@@ -257,8 +266,6 @@ def run_row(row: Command, arguments: list[str]) -> int:
         code = body(**row.for_body(values))
     except (VoiceError, ModelError, UsageError) as error:
         raise (with_origin(error, layers, settings) if layers is not None else error) from None
-    except BrokenPipeError:
-        raise PipeClosed from None  # no error, and not exit code 1
     return code if isinstance(code, int) else 0
 
 

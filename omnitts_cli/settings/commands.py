@@ -378,12 +378,11 @@ class What:
     language: Annotated[
         str,
         for_load(
-            "-l --language",
+            "-l --language --lang",
             LANGUAGE,
             "Language of the texts.",
             "CODE",
             shown="all that the model supports",
-            former="lang",
         ),
     ] = "auto"
     texts: Annotated[str | None, for_load("--texts", TEXT, "File with one text per line.", "FILE")] = None

@@ -17,7 +17,7 @@ from omnitts_cli.settings import environment, presets
 from omnitts_cli.settings import file as settings_file
 from omnitts_cli.settings.file import PROJECT_FILE, SettingsFile
 from omnitts_cli.settings.presets import Preset
-from omnitts_cli.settings.setting import Field, former_names, nearest
+from omnitts_cli.settings.setting import Field, nearest
 
 T = TypeVar("T")
 
@@ -46,8 +46,7 @@ class Layers:
         own_only: Collection[str] = (),
     ) -> None:
         self._fields = {field.name: field for field in fields}
-        self._former, self._own_only = former_names(self._fields), own_only
-        self._tolerant, self.variables = tolerant, environment.ours()
+        self._own_only, self._tolerant, self.variables = own_only, tolerant, environment.ours()
         self.broken: list[OmniError] = []
         given = Layer("typed", {name: value for name, value in typed.items() if value is not None})
         paths = self._usable(existing_files, list[Path]())
@@ -69,10 +68,6 @@ class Layers:
     def value(self, field: Field, *, typed_only: bool = False) -> Any:
         return self.layers[0].values.get(field.name, field.default) if typed_only else self.origin(field)[0]
 
-    def has(self, name: str) -> bool:
-        """Whether the command has such an option."""
-        return name in self._fields or name in self._former
-
     def origin(self, field: Field) -> tuple[Any, str]:
         """The value of an option and where it comes from."""
         for layer in self.layers:
@@ -82,10 +77,9 @@ class Layers:
 
     def _environment(self) -> Layer:
         values = {}
-        for variable, text in self.variables.items():
-            name = self._former.get(variable, variable)
+        for name, text in self.variables.items():
             if name in self._fields and name not in self._own_only:
-                values[name] = self._fields[name].spelled(text, f"{environment.PREFIX}{variable.upper()}")
+                values[name] = self._fields[name].spelled(text, f"{environment.PREFIX}{name.upper()}")
         return Layer("environment", values)
 
     def _file(self, path: Path, section: str) -> Layer:
@@ -104,7 +98,7 @@ class Layers:
 
     def unknown_variables(self) -> list[tuple[str, str]]:
         """OMNITTS_ variables that are not settings, most likely typing errors; each with a hint."""
-        odd = [name for name in self.variables if name not in environment.SWITCHES and not self.has(name)]
+        odd = [name for name in self.variables if name not in environment.SWITCHES and name not in self._fields]
         if not odd:
             return []
         known = [name.replace("-", "_") for name in settings_file.all_names()]  # of other commands too

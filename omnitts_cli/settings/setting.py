@@ -60,8 +60,14 @@ class ValueKind:
         return value
 
 
+ALSO = {"batch-size": "slots", "instruct": "style", "lang": "language"}
+"""Other spellings of options, which help does not show. Files and variables do not have them."""
+
+
 def nearest(word: str, known: list[str]) -> str | None:
     """The known word that was most likely meant."""
+    if (meant := ALSO.get(word.replace("_", "-"))) in known:
+        return meant
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     return close[0] if close else None
 
@@ -223,8 +229,6 @@ Group = Literal[
     "text", "voice", "sampling", "output", "machine", "messages", "load", "server", "limits", "report", "rows"
 ]
 
-RARE = "+"  # behind the group of an option that only --help-all shows
-
 
 @dataclass(frozen=True)
 class Setting:
@@ -246,18 +250,12 @@ class Setting:
     preset: bool = False
     project: bool = False
     complete: Literal["", "models", "voices", "presets"] = ""  # what shell completion offers
-    former: str = ""  # its former name, still accepted everywhere
     needs: tuple[str, ...] = ()  # typed without any of these options, "--subs" or "--verify asr", it is refused
 
     @property
     def spellings(self) -> list[str]:
-        """All spellings, as typed. Help does not show the former one."""
-        return [*self.flags.split(), *self.former_options]
-
-    @property
-    def former_options(self) -> list[str]:
-        """The spelling of its former name, if there is one."""
-        return [f"--{self.former.replace('_', '-')}"] if self.former else []
+        """All spellings, as typed."""
+        return self.flags.split()
 
     @property
     def option(self) -> str:
@@ -317,11 +315,6 @@ class Field:
         """Its name in files: `sentence-gap`."""
         return self.name.replace("_", "-")
 
-    @property
-    def former_key(self) -> str:
-        """Its former name in files; empty if there is none."""
-        return self.setting.former.replace("_", "-")
-
     def typed(self, value: Any) -> Any:
         """The parsed value of a typed option; None if it was not typed."""
         if value is None or value == [] or self.setting.kind is SWITCH:
@@ -355,11 +348,6 @@ def fields_of(group: type) -> tuple[Field, ...]:
     a group does not import annotations from __future__, which would make text of them.
     """
     return tuple(Field(one.name, get_args(one.type)[1], one.default) for one in dataclasses.fields(group))
-
-
-def former_names(fields: Mapping[str, Field]) -> dict[str, str]:
-    """Former name -> name."""
-    return {field.setting.former: name for name, field in fields.items() if field.setting.former}
 
 
 def kinds_of(*groups: type) -> dict[str, ValueKind]:

@@ -1,7 +1,7 @@
 """The table of settings. Options, presets, settings files and the engine's settings are views of it."""
 
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from typing import Annotated
 
 from omnitts_cli.settings.environment import EMBEDDED
@@ -16,7 +16,6 @@ from omnitts_cli.settings.setting import (
     VIA,
     Setting,
     either,
-    fields_of,
     number,
     one_of,
     whole,
@@ -154,27 +153,25 @@ class Speech(Model):
     language: Annotated[
         str,
         for_voice(
-            "-l --language",
+            "-l --language --lang",
             LANGUAGE,
             "Language of the text, such as en or zh; auto: the model decides; detect: guess it.",
             "CODE",
             main=True,
             preset=True,
             project=True,
-            former="lang",
         ),
     ] = "auto"
     style: Annotated[
         str | None,
         for_voice(
-            "-i --style",
+            "-i --style --instruct",
             ANY_TEXT,
             "How to speak, such as 'whisper it'; not with tiny.",
             "TEXT",
             main=True,
             preset=True,
             project=True,
-            former="instruct",
         ),
     ] = None
     speed: Annotated[
@@ -458,12 +455,11 @@ class Machine:
     slots: Annotated[
         int | str,
         for_machine(
-            "-b --slots",
+            "-b --slots --batch-size",
             either("auto", SLOTS),
             "Sentences or answers generated at the same time.",
             "N|auto",
             preset=True,
-            former="batch_size",
         ),
     ] = "auto"
     max_memory: Annotated[
@@ -601,9 +597,3 @@ class Live:
 
 SHARED = (TextIn, Speech, Results, Machine, Intent, Network, Messages)
 """The settings that most commands share and `omnitts config` sets."""
-
-
-@cache
-def former_options() -> list[str]:
-    """Former spellings of options."""
-    return [one for group in SHARED for field in fields_of(group) for one in field.setting.former_options]

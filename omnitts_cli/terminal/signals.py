@@ -30,10 +30,6 @@ class Stopped(BaseException):
         self.word = NAMES.get(signal.Signals(number).name, "stopped")
 
 
-class PipeClosed(BaseException):
-    """The reader of our output has gone. Nothing is printed; the exit code says it."""
-
-
 class Hold:
     """The state of signal handling: whether a block of sound is being written, and which signal was received."""
 

@@ -18,7 +18,7 @@ from command import Omnitts, Started
 from patience import LONG_S
 
 from omnitts_cli import child
-from omnitts_cli.cli import app, commands, declare
+from omnitts_cli.cli import app, commands
 from omnitts_cli.errors import OmniError
 
 PYTHON = [sys.executable, "-m", "omnitts_cli"]
@@ -74,14 +74,6 @@ def test_help_is_instant_and_imports_nothing_heavy(command: list[str], compiled:
     assert text.startswith("Usage: omnitts")
     assert heavy == "[]"
     assert count < 170, "150 modules, nearly all of Python itself, take less than 0.1 s"
-
-
-def test_a_command_is_declared_alone_and_all_of_them_where_none_is_named() -> None:
-    assert list(declare.asked_for(["say", "clone"])) == ["say"]
-    for arguments in ([], ["--help"], ["sya"], ["-V", "say"]):
-        assert tuple(declare.asked_for(arguments)) == tuple(declare.NAMES)
-    # a shell asks for what could stand there
-    assert tuple(declare.asked_for(["say"], completing=True)) == tuple(declare.NAMES)
 
 
 def test_help_fits_a_narrow_or_dumb_terminal(compiled: Path) -> None:
@@ -344,10 +336,8 @@ def test_a_full_stderr_loses_the_message_and_keeps_the_exit_code(
 
 
 def test_the_list_of_commands_has_whole_sentences(omnitts: Omnitts) -> None:
-    """At 80 columns, Typer shortens longer descriptions with dots."""
-    listed = omnitts("--help").out.decode().partition("Commands:")[2].splitlines()
-    assert len(listed) > 10 and not [line for line in listed if line.endswith("...")]
-    assert omnitts("voices", "--help").out.decode().partition("Commands:")[2].split()[0] == "list"
+    listed = omnitts("voices", "--help").out.decode().partition("Commands:")[2]
+    assert listed.split()[0] == "list" and "for this version of its model or for" in " ".join(listed.split())
 
 
 def test_reading_a_setting_is_not_turned_into_writing_it(omnitts: Omnitts) -> None:
