@@ -59,10 +59,6 @@ def test_silence_in_front_is_found_to_the_block() -> None:
     assert 0.3 < figures.empty < 0.9
 
 
-def test_two_speakers() -> None:
-    pytest.skip("not built: telling two speakers apart needs a model of its own, and --check has none")
-
-
 @pytest.mark.parametrize(("columns", "words"), [(0, "empty"), (10, "seems incomplete"), (2000, "too long")])
 def test_transcripts_that_cannot_belong(columns: int, words: str) -> None:
     (warning,) = check_transcript(columns, 10.0)

@@ -115,21 +115,14 @@ def test_a_closed_pipe_stays_a_closed_pipe() -> None:
     outlet.check()  # told once
 
 
-def test_a_missing_folder_comes_with_the_command_that_makes_it() -> None:
-    error = write_error("a/b/out.wav", OSError(errno.ENOENT, ""))
+def test_what_is_said_of_folders_and_disks(tmp_path: Path) -> None:
+    """A folder that exists is not called missing; a full standard output says nothing of folders."""
+    missing, full = OSError(errno.ENOENT, ""), OSError(errno.ENOSPC, "")
+    error = write_error("a/b/out.wav", missing)
     assert "folder does not exist" in error.message and error.hint == "mkdir -p a/b"
-
-
-def test_a_full_disk_states_what_is_free(tmp_path: Path) -> None:
-    error = write_error(str(tmp_path / "x.wav"), OSError(errno.ENOSPC, ""), 123456)
-    assert error.cause is not None and "123,456 bytes were written" in error.cause and "are free in" in error.cause
-
-
-def test_a_folder_that_exists_is_not_called_missing(tmp_path: Path) -> None:
-    error = write_error(str(tmp_path / "x.wav"), OSError(errno.ENOENT, ""))
+    error = write_error(str(tmp_path / "x.wav"), missing)
     assert f"no file can be created in {tmp_path}" in error.message and "mkdir" not in str(error.hint)
-
-
-def test_a_full_standard_output_says_nothing_of_folders() -> None:
-    error = write_error("standard output", OSError(errno.ENOSPC, ""), 5)
+    error = write_error(str(tmp_path / "x.wav"), full, 123456)
+    assert error.cause is not None and "123,456 bytes were written" in error.cause and "are free in" in error.cause
+    error = write_error("standard output", full, 5)
     assert error.cause == "5 bytes were written" and "folder" not in str(error.hint)

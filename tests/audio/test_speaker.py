@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import types
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -78,9 +79,17 @@ def portaudio(monkeypatch: pytest.MonkeyPatch) -> FakePortAudio:
     return fake
 
 
-def test_nothing_plays_before_the_prebuffer_is_full(portaudio: FakePortAudio) -> None:
+@pytest.fixture
+def playing(portaudio: FakePortAudio) -> Iterator[tuple[SpeakerSink, Stream]]:
+    """A loudspeaker, and what PortAudio asks of it."""
     sink = open_speaker(24000)
     (stream,) = Stream.made
+    yield sink, stream
+    sink.discard()
+
+
+def test_nothing_plays_before_the_prebuffer_is_full(playing: tuple[SpeakerSink, Stream]) -> None:
+    sink, stream = playing
     sink.write(TONE[:2400])
     assert not stream.turn().any(), "0.1 s is stored, 0.2 s are wanted"
     sink.write(TONE[2400:4800])
@@ -92,21 +101,18 @@ def test_nothing_plays_before_the_prebuffer_is_full(portaudio: FakePortAudio) ->
     assert stream.aborted and stream.closed
 
 
-def test_running_dry_counts_as_a_stutter_and_fills_again(portaudio: FakePortAudio) -> None:
-    sink = open_speaker(24000)
-    (stream,) = Stream.made
+def test_running_dry_counts_as_a_stutter_and_fills_again(playing: tuple[SpeakerSink, Stream]) -> None:
+    sink, stream = playing
     sink.write(TONE[:4800])
     stream.turn(4800)
     assert not stream.turn().any()
     assert sink.stutters == 1
     sink.write(TONE[:480])
     assert not stream.turn().any(), "filling again"
-    sink.discard()
 
 
-def test_finishing_plays_everything_and_a_little_silence(portaudio: FakePortAudio) -> None:
-    sink = open_speaker(24000)
-    (stream,) = Stream.made
+def test_finishing_plays_everything_and_a_little_silence(playing: tuple[SpeakerSink, Stream]) -> None:
+    sink, stream = playing
     played_blocks: list[np.ndarray] = []
     ended = threading.Event()
 
@@ -128,21 +134,20 @@ def test_finishing_plays_everything_and_a_little_silence(portaudio: FakePortAudi
     assert sink.played_s >= (1000 + 4800) / 24000 and stream.closed
 
 
-def test_a_pause_holds_the_sound(portaudio: FakePortAudio) -> None:
-    sink = open_speaker(24000)
-    (stream,) = Stream.made
+def test_a_pause_holds_the_sound(playing: tuple[SpeakerSink, Stream]) -> None:
+    sink, stream = playing
     sink.write(TONE[:9600])
     sink.pause()
     assert not stream.turn().any()
     sink.pause(False)
     assert np.array_equal(stream.turn(), TONE[:480])
-    sink.discard()
 
 
-def test_a_long_backlog_makes_the_writer_wait(portaudio: FakePortAudio, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_backlog_makes_the_writer_wait(
+    playing: tuple[SpeakerSink, Stream], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(speaker, "BACKLOG_S", 0.5)
-    sink = open_speaker(24000)
-    (stream,) = Stream.made
+    sink, stream = playing
     writer = threading.Thread(target=lambda: sink.write(TONE))
     writer.start()
     writer.join(0.2)
@@ -151,12 +156,10 @@ def test_a_long_backlog_makes_the_writer_wait(portaudio: FakePortAudio, monkeypa
         stream.turn(480)
     writer.join(LONG_S)
     assert not writer.is_alive()
-    sink.discard()
 
 
-def test_a_device_that_goes_away_ends_the_waiting(portaudio: FakePortAudio) -> None:
-    sink = open_speaker(24000)
-    (stream,) = Stream.made
+def test_a_device_that_goes_away_ends_the_waiting(playing: tuple[SpeakerSink, Stream]) -> None:
+    sink, stream = playing
     sink.write(TONE)
     stream.finished()
     with pytest.raises(DeviceError, match="disappeared") as caught:
@@ -205,10 +208,8 @@ def test_a_missing_library_is_reported_with_its_package(monkeypatch: pytest.Monk
     assert "libportaudio2" in (caught.value.hint or "")
 
 
-def test_nan_is_not_played(portaudio: FakePortAudio) -> None:
-    sink = open_speaker(24000)
+def test_nan_is_not_played(playing: tuple[SpeakerSink, Stream]) -> None:
+    sink, _ = playing
     with pytest.raises(GuardError):
         sink.write(np.full(10, np.nan, np.float32))
-    sink.discard()
-    sink.discard()
-    assert isinstance(sink, SpeakerSink)
+    sink.discard()  # and once more at the end
