@@ -1,7 +1,4 @@
-"""The end of the codec in one CUDA kernel against plain operations, in the emulator and on a card.
-
-On a GPU: pytest -m gpu tests/kernels/cuda/test_codec_last.py
-"""
+"""The end of the codec in one CUDA kernel against plain operations, in the emulator and on a card."""
 
 from __future__ import annotations
 

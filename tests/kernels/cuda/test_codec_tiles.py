@@ -1,10 +1,8 @@
-"""The codec's large products and residual units in CUDA C++ against their plain versions.
-
-On a GPU: pytest -m gpu tests/kernels/cuda/test_codec_tiles.py
-"""
+"""The codec's large products and residual units in CUDA C++ against their plain versions."""
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import replace
 from types import ModuleType
@@ -13,6 +11,7 @@ import cuda_emulator
 import pytest
 import tables
 import torch
+from codec_case import halves
 from cuda_emulator import EmulatedKernel
 from hopper import HOPPER, random, relative_error
 from precise import without_tf32
@@ -28,10 +27,7 @@ NAMES = [f"{kind.taps} taps, {kind.inputs} to {kind.outputs}" for kind in KINDS]
 MOST_SHARED = 227 << 10
 
 
-def layer(outputs: int, inputs: int, taps: int = 1, dilation: int = 1, device: str = "cpu") -> Product:
-    weight = (random(outputs, taps * inputs, device=device) * (taps * inputs) ** -0.5).half()
-    factors = (random(outputs, seed=seed, device=device).abs() for seed in (1, 2))
-    return Product(weight, random(outputs, seed=3, device=device), taps, dilation, None, "snake", *factors)
+layer = functools.partial(halves, device="cpu")
 
 
 @pytest.mark.parametrize("outputs", [96, 128, 192])
@@ -190,7 +186,7 @@ CASES = [
 @pytest.mark.parametrize(("kind", "dilation", "streams", "blocks", "keep"), CASES)
 def test_results(kind: Kind, dilation: int, streams: int, blocks: int, keep: bool) -> None:
     """Any number of blocks of 64 columns, in any number of streams; twice with the same bits."""
-    conv = layer(kind.outputs, kind.inputs, kind.taps, dilation, "cuda")
+    conv = layer(kind.outputs, kind.inputs, kind.taps, dilation, device="cuda")
     point = layer(kind.outputs, kind.outputs, device="cuda") if kind.point else None
     x = random(streams, blocks * 64 + (kind.taps - 1) * dilation, kind.inputs, device="cuda").half()
     got = call(codec_tiles, x, conv, point, kind.adds, keep)
@@ -229,7 +225,7 @@ def test_the_released_codec() -> None:
 @pytest.mark.gpu
 @pytest.mark.skipif(not HOPPER, reason="needs a Hopper card")
 def test_large_values_saturate() -> None:
-    conv, point = layer(96, 96, 7, 1, "cuda"), layer(96, 96, device="cuda")
+    conv, point = layer(96, 96, 7, device="cuda"), layer(96, 96, device="cuda")
     conv = replace(conv, weight=conv.weight * 60000)
     x = random(2, 128 + 6, 96, device="cuda").half()
     for got, wanted in zip(

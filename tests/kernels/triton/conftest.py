@@ -1,15 +1,18 @@
-"""Where Triton's kernels can run: a CUDA device, or Triton's interpreter in float32 (TRITON_INTERPRET=1)."""
+"""Where Triton's kernels can run: a CUDA device, or Triton's interpreter in float32.
+
+On a GPU: pytest -m gpu tests/kernels/triton
+Without one: TRITON_INTERPRET=1 pytest -m gpu tests/kernels/triton
+"""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
 import torch
+from codec_case import INTERPRETED
 from precise import without_tf32
 
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 DTYPES = [torch.float32] if INTERPRETED else [torch.float32, torch.bfloat16]
 
 

@@ -1,19 +1,13 @@
-"""The codec's Triton kernels against their plain versions.
-
-On a GPU: pytest -m gpu tests/kernels/triton/test_codec.py
-Without one, in Triton's interpreter: TRITON_INTERPRET=1 pytest -m gpu tests/kernels/triton/test_codec.py
-"""
+"""The codec's Triton kernels against their plain versions."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 import tables
 import torch
-from codec_case import small_codec
+from codec_case import DEVICE, INTERPRETED, random, small_codec
 from torch import Tensor
 
 from omnitts_cli.kernels import plain_codec, tiles
@@ -23,13 +17,11 @@ from omnitts_cli.models.shapes import Code2WavShape, TransformerShape
 from omnitts_cli.models.slot_decoder import slot_decoder
 
 triton = pytest.importorskip("triton")
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not INTERPRETED and not torch.cuda.is_available(), reason="no GPU and no interpreter"),
 ]
 BOUND = 1e-5
-DEVICE = "cpu" if INTERPRETED else "cuda"
 
 
 @pytest.fixture
@@ -41,22 +33,10 @@ def products(monkeypatch: pytest.MonkeyPatch) -> CodecOps:
     return ops(torch.float16)
 
 
-@pytest.fixture(autouse=True)
-def exact() -> Iterator[None]:
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    yield
-    torch.set_float32_matmul_precision(before)
-
-
 def ops(kind: torch.dtype) -> CodecOps:
     codec = tables.card().codec
     assert codec is not None
     return replace(codec, operand=kind)
-
-
-def random(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed + sum(shape))).to(DEVICE)
 
 
 def distance(got: Tensor, wanted: Tensor) -> float:

@@ -1,12 +1,7 @@
-"""With --exact the codec's sound has the same bits in chunks of any size, alone and beside other streams.
-
-On a GPU: pytest -m gpu tests/kernels/triton/test_codec_ordered.py
-Without one, in Triton's interpreter: TRITON_INTERPRET=1 pytest -m gpu tests/kernels/triton/test_codec_ordered.py
-"""
+"""With --exact the codec's sound has the same bits in chunks of any size, alone and beside other streams."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,7 +10,7 @@ import numpy as np
 import pytest
 import tables
 import torch
-from codec_case import small_codec
+from codec_case import DEVICE, HOPPER_OR_INTERPRETER, INTERPRETED, small_codec
 from hopper import HOPPER
 from torch import Tensor
 
@@ -25,12 +20,7 @@ from omnitts_cli.models.codec_decoder import CodecDecoder
 from omnitts_cli.models.slot_decoder import slot_decoder
 
 pytest.importorskip("triton")
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-DEVICE = "cpu" if INTERPRETED else "cuda"
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not INTERPRETED and not HOPPER, reason="needs a Hopper card or Triton's interpreter"),
-]
+pytestmark = HOPPER_OR_INTERPRETER
 only_on_a_card = pytest.mark.skipif(INTERPRETED, reason="the released codec is too large for the interpreter")
 
 

@@ -1,30 +1,21 @@
-"""The codec's large products through the copy engine against their plain versions.
-
-On a GPU: pytest -m gpu tests/kernels/triton/test_codec_wide.py
-Without one, in Triton's interpreter: TRITON_INTERPRET=1 pytest -m gpu tests/kernels/triton/test_codec_wide.py
-"""
+"""The codec's large products through the copy engine against their plain versions."""
 
 from __future__ import annotations
 
-import os
 from types import ModuleType
 
 import pytest
 import tables
 import torch
-from hopper import HOPPER, relative_error
-from torch import Tensor
+from codec_case import DEVICE, HOPPER_OR_INTERPRETER, INTERPRETED, random
+from codec_case import halves as layer
+from hopper import relative_error
 
 from omnitts_cli.kernels import plain_codec, tiles
-from omnitts_cli.kernels.ops import CodecOps, Product
+from omnitts_cli.kernels.ops import CodecOps
 
 pytest.importorskip("triton")
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not INTERPRETED and not HOPPER, reason="needs a Hopper card or Triton's interpreter"),
-]
-DEVICE = "cpu" if INTERPRETED else "cuda"
+pytestmark = HOPPER_OR_INTERPRETER
 SIZE = 1 if INTERPRETED else 4
 """The interpreter takes seconds for tiles of the real size."""
 
@@ -46,16 +37,6 @@ def codec(exact: bool = False) -> CodecOps:
     ops = tables.card(exact=exact).codec
     assert ops is not None
     return ops
-
-
-def random(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed + sum(shape))).to(DEVICE)
-
-
-def layer(outputs: int, inputs: int, taps: int = 1, dilation: int = 1, activation: str = "snake") -> Product:
-    weight = (random(outputs, taps * inputs) * (taps * inputs) ** -0.5).half()
-    factors = random(outputs, seed=1).abs(), random(outputs, seed=2).abs()
-    return Product(weight, random(outputs, seed=3), taps, dilation, None, activation, *factors)
 
 
 @pytest.mark.parametrize(

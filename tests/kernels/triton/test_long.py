@@ -1,11 +1,10 @@
-"""Operations for long contexts equal their plain versions: split attention, prompts in parts, logits, experts."""
+"""Operations for long contexts: logits and experts equal their plain versions. Attention is in test_attention.py."""
 
 from __future__ import annotations
 
 import pytest
 import tables
 import torch
-from attention_case import check_attend_cached
 from frame_table import close
 from torch import Tensor
 
@@ -13,28 +12,7 @@ from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import ExpertBlock
 
 pytestmark = pytest.mark.gpu
-CAPACITY, EPS = 400, 1e-6
-
-
-@pytest.mark.parametrize("heads", [(6, 2, 16), (32, 4, 128)], ids=["small", "released"])
-@pytest.mark.parametrize(
-    "starts, rows",
-    [([0], 1), ([399], 1), ([7, 0, 131, 64], 1), ([5, 0], 8), ([0], 70), ([130], 90)],
-    ids=str,
-)
-def test_attend_cached(
-    heads: tuple[int, int, int],
-    starts: list[int],
-    rows: int,
-    where: torch.device,
-    dtype: torch.dtype,
-) -> None:
-    attend_cached = tables.card().long.attend_cached
-
-    longest = max(starts) + rows
-    check_attend_cached(
-        attend_cached, heads, starts, rows, capacity=CAPACITY, longest=longest, where=where, dtype=dtype
-    )
+EPS = 1e-6
 
 
 @pytest.mark.parametrize("batch, splits", [(1, 32), (2, 32), (8, 8), (32, 2), (64, 1), (500, 1)])

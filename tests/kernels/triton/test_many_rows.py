@@ -1,29 +1,20 @@
-"""Products of many rows through the copy engine against plain operations.
-
-On a GPU: pytest -m gpu tests/kernels/triton/test_many_rows.py
-Without one, in Triton's interpreter: TRITON_INTERPRET=1 pytest -m gpu tests/kernels/triton/test_many_rows.py
-"""
+"""Products of many rows through the copy engine against plain operations."""
 
 from __future__ import annotations
 
-import os
 from types import ModuleType
 
 import pytest
 import torch
 import torch.nn.functional as F
-from hopper import HOPPER, relative_error
+from codec_case import DEVICE, HOPPER_OR_INTERPRETER, INTERPRETED
+from hopper import relative_error
 from torch import Tensor
 
 from omnitts_cli.kernels.tiles import Tile
 
 pytest.importorskip("triton")
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not INTERPRETED and not HOPPER, reason="no Hopper card and no interpreter"),
-]
-DEVICE = "cpu" if INTERPRETED else "cuda"
+pytestmark = HOPPER_OR_INTERPRETER
 KIND = torch.float16 if INTERPRETED else torch.bfloat16  # the interpreter does not multiply bfloat16
 TILES = [Tile(64, 64, 4, 5, rows=128), Tile(32, 128, 4, 4, rows=64), Tile(128, 64, 8, 3, rows=128)]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import fields, replace
 
 import pytest
 import tables
 import torch
+from codec_case import INTERPRETED
 from frame_table import close
 from torch import Tensor
 
@@ -15,7 +15,6 @@ from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import ExpertBlock
 from omnitts_cli.kernels.plain_experts import everyone, route
 
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 pytestmark = pytest.mark.gpu
 EPS = 1e-6
 # experts, of them shared, chosen, inner, hidden
