@@ -14,7 +14,7 @@ from omnitts_cli.voices import Cloned, Designed, Named, Voice
 CASES = sorted(
     f"{path.parent.name}/{path.stem}"
     for path in (Path(__file__).parent / "cases").rglob("*.json")
-    if path.parent.name != "codec" and path.stem != "speaker_frontend"
+    if path.parent.name != "codec"
 )
 
 

@@ -20,7 +20,6 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 FRAME = 1920
-CLIP = "ref.0.audio"
 HERE = Path(__file__).parent
 WHOLE_WAVES = {"custom_voice/english_nonstream", "base/icl_stream_text_longer"}
 SCORES = {"custom_voice/sampled", "custom_voice/english_nonstream"}
@@ -29,21 +28,12 @@ AUDIO_HOMES = {"base/icl_stream_text_longer", "base/icl_stream_codec_longer", "b
 Windows = dict[str, tuple[int, int, int]]
 
 
-def codec_windows(case: str, tensors: dict[str, Tensor]) -> Windows:
-    """Windows for the codec's own cases: heads of the wide stages, the seam of the chunked decode, ragged ends."""
-    if case == "codec/decode_40":
-        wide = {f"decoder.{i}": tensors[f"decoder.{i}"].shape[-1] for i in range(1, 7)}
-        return {key: (2, 0, length // 20) for key, length in wide.items()}
+def windows_of(case: str, tensors: dict[str, Tensor]) -> Windows:
+    """Of a generation case the first steps of the logits and the first frames of the sound; of the codec's own case the
+    seam of the chunked decode.
+    """
     if case == "codec/decode_340_chunked":
         return {key: (0, 298 * FRAME, 306 * FRAME) for key in ("wav", "wav_single_pass")}
-    if case == "codec/decode_batch":
-        ends = {f"wav.{i}": tensors[f"wav.{i}"].shape[0] for i in (1, 2)}
-        return {key: (0, end - 4 * FRAME, end) for key, end in ends.items()}
-    return {}
-
-
-def speech_windows(case: str, tensors: dict[str, Tensor]) -> Windows:
-    """Windows for a generation case: the first steps of the logits, the first frames of the sound."""
     windows: Windows = {}
     for key, value in tensors.items():
         if key in ("talker.logits", "talker.scores"):
@@ -66,7 +56,7 @@ def same_audio(case: str, tensors: dict[str, Tensor], homes: dict[str, Tensor]) 
 def trim_case(case: str, source: Path, target: Path, homes: dict[str, Tensor], seed: int) -> None:
     tensors = load_file(source.with_suffix(".safetensors"))
     meta: dict[str, Any] = json.loads(source.with_suffix(".json").read_text(encoding="utf-8"))
-    windows = codec_windows(case, tensors) if case.startswith("codec/") else speech_windows(case, tensors)
+    windows = windows_of(case, tensors)
     dropped = [] if case in SCORES else [key for key in tensors if key.endswith(".scores")]
     if case not in SECOND_FRAMES:
         dropped += [key for key in tensors if key.startswith("predictor.1.") and key not in dropped]

@@ -8,8 +8,6 @@ import torch
 from omnitts_cli.models.layers import Stack
 from omnitts_cli.models.shapes import StackShape
 
-ZERO = torch.zeros(1, dtype=torch.int64)
-
 
 def stack_of(heads: int = 4, kv_heads: int = 2) -> Stack:
     torch.manual_seed(0)

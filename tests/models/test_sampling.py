@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from golden_set import case
 from torch import Tensor
 
 from omnitts_cli.kernels import plain
@@ -124,30 +123,3 @@ def test_columns_are_rows_of_a_table() -> None:
     assert picked.seed.tolist() == [8, 6, 6] and picked.top_k.tolist() == [4, 2, 2]
     empty = Controls.empty(3, "cpu")
     assert empty.penalty.tolist() == [1.0] * 3 and not empty.ignore_end.any() and not empty.temperature.any()
-
-
-def test_scores_of_the_official_sampled_run() -> None:
-    """Logits in, history of the frames so far, and what is left after every processor out."""
-    one = case("custom_voice/sampled")
-    said, logits, wanted = one.meta["arguments"], one.tensors["talker.logits"][:, 0], one.tensors["talker.scores"][:, 0]
-    codes = 64  # of the tiny checkpoints; 1024 control ids follow
-    facts = replace(FACTS, codes=codes, vocabulary=logits.shape[1], end_code=end_of(wanted, codes))
-    tokens = one.tensors["talker.tokens"][0]
-    seen = torch.zeros(1, codes, dtype=torch.bool)
-    compared = 0
-    for step in range(len(wanted)):
-        scores = first_scores(
-            logits[step : step + 1], seen, torch.tensor([step]), controls(penalty=[said["repetition_penalty"]]), facts
-        )
-        likely = plain.keep_likely(scores, *(torch.tensor([said[key]]) for key in ("temperature", "top_k", "top_p")))
-        torch.testing.assert_close(likely[0], wanted[step])
-        seen[0, tokens[step]] = True
-        compared += int(likely.isfinite().sum())
-    assert compared >= len(wanted)
-
-
-def end_of(scores: Tensor, codes: int) -> int:
-    """The only id beyond the audio codes that is ever kept, or the first if none is."""
-    kept = scores[:, codes:].isfinite().any(0).nonzero().flatten().tolist()
-    assert len(kept) <= 1
-    return codes + (kept[0] if kept else 0)
