@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -266,14 +266,25 @@ def test_the_last_variant_takes_every_call_or_says_no() -> None:
         assert final.takes_all and not final.device and not final.libraries, operation.name
 
 
-def test_a_kernel_that_is_missing_is_an_error_in_words() -> None:
-    lost = Variant("lost.cu", "cuda.lost:run", "none")
+LOST = Variant("lost.cu", "cuda.lost:run", "none")
+EXACT = Hardware("cuda", "sm_90", (9, 0), frozenset({"triton", "nvrtc"}), exact=True)
+NOT_RELEASED = StackCall(0, "bfloat16", 512, 1024, 8, 8, 64, 1e-6, 0, 4)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: choose.load(LOST, "", {}), "lost.cu"),
+        (lambda: choose.load(replace(LOST, runs="plain:lost"), "", {}), "plain:lost"),
+        (lambda: decide("lost", Hardware("cpu"), None), "lost"),
+        (lambda: decide("fuse_step", EXACT, NOT_RELEASED), "--exact"),
+    ],
+    ids=["no such kernel", "no such function", "no such operation", "exact, a model that is not released"],
+)
+def test_what_cannot_be_chosen_is_an_error_in_words(call: Callable[[], object], words: str) -> None:
     with pytest.raises(DeviceError) as caught:
-        choose.load(lost, "", {})
-    assert "lost.cu" in caught.value.message
-    with pytest.raises(DeviceError) as caught:
-        choose.load(replace(lost, runs="plain:lost"), "", {})
-    assert "plain:lost" in caught.value.message
+        call()
+    assert words in caught.value.message
 
 
 def test_an_operation_that_nothing_can_run_is_an_error_in_words() -> None:
@@ -282,17 +293,3 @@ def test_an_operation_that_nothing_can_run_is_an_error_in_words() -> None:
         choose.usable(only, Hardware("cpu"))
     assert "scores" in caught.value.message and "cpu" in caught.value.message
     assert caught.value.cause and only.variants[0].name in caught.value.cause and caught.value.hint
-
-
-def test_an_unknown_operation_is_an_error_in_words() -> None:
-    with pytest.raises(DeviceError) as caught:
-        decide("lost", Hardware("cpu"), None)
-    assert "lost" in caught.value.message
-
-
-def test_exact_on_a_card_needs_a_released_model() -> None:
-    on = Hardware("cuda", "sm_90", (9, 0), frozenset({"triton", "nvrtc"}), exact=True)
-    call = StackCall(0, "bfloat16", 512, 1024, 8, 8, 64, 1e-6, 0, 4)
-    with pytest.raises(DeviceError) as caught:
-        decide("fuse_step", on, call)
-    assert "--exact" in caught.value.message

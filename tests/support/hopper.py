@@ -3,6 +3,7 @@ them, relative errors."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,6 +21,14 @@ def rotations(positions: int, device: str = "cuda") -> tuple[Tensor, Tensor]:
     """Cosines and sines of the released talker's rotary embedding, [positions, 64] each."""
     angle = torch.arange(positions, device=device)[:, None] * 1e6 ** -(torch.arange(64, device=device) / 64)
     return angle.cos(), angle.sin()
+
+
+def captured(run: Callable[[], Any]) -> tuple[Any, torch.cuda.CUDAGraph]:
+    """What a call makes in a graph, and the graph that makes it again."""
+    graph = torch.cuda.CUDAGraph()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph):
+        return run(), graph
 
 
 def random(*shape: int, seed: int = 0, device: str = "cpu") -> Tensor:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import tables
 import torch
-from hopper import NEEDS_HOPPER, predictor_inputs, predictor_parts, relative_error, teacher_forced
+from hopper import NEEDS_HOPPER, captured, predictor_inputs, predictor_parts, relative_error, teacher_forced
 from torch import Tensor
 
 from omnitts_cli.errors import DeviceError
@@ -91,10 +91,7 @@ def test_bits_repeat_while_warps_are_delayed_at_random(rows: int) -> None:
 def test_a_captured_frame_is_an_eager_one(rows: int) -> None:
     given = inputs(rows)
     want = kernel()(*given)
-    graph = torch.cuda.CUDAGraph()
-    torch.cuda.synchronize()
-    with torch.cuda.graph(graph):
-        made = kernel()(*given)
+    made, graph = captured(lambda: kernel()(*given))
     for _ in range(3):
         made.zero_()
         graph.replay()

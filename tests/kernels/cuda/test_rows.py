@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 import tables
 import torch
-from hopper import NEEDS_HOPPER, layers_of, norm_of, normal, plain_step, predictor_parts, relative_error, rotations
+from hopper import (
+    NEEDS_HOPPER,
+    captured,
+    layers_of,
+    norm_of,
+    normal,
+    plain_step,
+    predictor_parts,
+    relative_error,
+    rotations,
+)
 from torch import Tensor
 
 from omnitts_cli.kernels.cuda.rows import TILED_ROWS
@@ -149,14 +159,11 @@ def test_prompts_in_large_tiles_have_the_bits_of_few_rows(blocks: int) -> None:
     for count in (1, 7, 31, 32, 33, 80, 162):
         places = torch.randperm(163, device="cuda")[:count]
         assert torch.equal(prompts(rows[places]), whole[places]), count
-    graph = torch.cuda.CUDAGraph()
-    torch.cuda.synchronize()
-    with torch.cuda.graph(graph):
-        captured = prompts(rows)
+    again, graph = captured(lambda: prompts(rows))
     for _ in range(20):
         graph.replay()
     torch.cuda.synchronize()
-    assert torch.equal(captured, whole)
+    assert torch.equal(again, whole)
     made.check()
 
 
@@ -172,11 +179,8 @@ def test_captured_is_eager(blocks: int) -> None:
             hidden = made(rows[:count], positions[:count], slots[:count], *rotations(CAPACITY), *mine)
             return hidden, frame(*given_now)
 
-        eager, graph = run(), torch.cuda.CUDAGraph()
-        torch.cuda.synchronize()
-        with torch.cuda.graph(graph):
-            captured = run()
+        eager, (again, graph) = run(), captured(run)
         for _ in range(50):
             graph.replay()
         torch.cuda.synchronize()
-        assert all(torch.equal(a, b) for a, b in zip(captured, eager, strict=True)), count
+        assert all(torch.equal(a, b) for a, b in zip(again, eager, strict=True)), count

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import tables
 import torch
-from hopper import NEEDS_HOPPER, layers_of, norm_of, plain_step, relative_error, rotations
+from hopper import NEEDS_HOPPER, captured, layers_of, norm_of, plain_step, relative_error, rotations
 from torch import Tensor
 
 from omnitts_cli.errors import DeviceError
@@ -99,10 +99,7 @@ def test_a_captured_step_is_an_eager_one(blocks: int) -> None:
     keys, values = cache()
     want = step(blocks, 300, keys, values)
     row, position, slot = row_at(blocks, 300)
-    graph = torch.cuda.CUDAGraph()
-    torch.cuda.synchronize()
-    with torch.cuda.graph(graph):
-        made = kernel(blocks, 0)(row, position, slot, *turns(), keys, values)
+    made, graph = captured(lambda: kernel(blocks, 0)(row, position, slot, *turns(), keys, values))
     for _ in range(3):
         made.zero_()
         graph.replay()

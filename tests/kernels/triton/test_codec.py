@@ -8,6 +8,7 @@ import pytest
 import tables
 import torch
 from codec_case import DEVICE, INTERPRETED, random, small_codec
+from hopper import captured as in_a_graph
 from torch import Tensor
 
 from omnitts_cli.kernels import plain_codec, tiles
@@ -175,9 +176,7 @@ def test_captured_is_eager() -> None:
     eager, captured = (slot_decoder(made, 3, 3, ops(torch.float16)) for _ in range(2))
     slots = torch.tensor([2, 0], device=DEVICE)
     captured.decode(codes, slots)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        sound = captured.decode(codes, slots)
+    sound, graph = in_a_graph(lambda: captured.decode(codes, slots))
     captured.clear(slots)
     for _ in range(3):
         graph.replay()

@@ -9,6 +9,7 @@ import tables
 import torch
 from codec_case import INTERPRETED
 from frame_table import close
+from hopper import captured
 from torch import Tensor
 
 from omnitts_cli.kernels import plain
@@ -100,9 +101,7 @@ def test_captured_is_eager(where: torch.device, rows: int) -> None:
 
     x, norm, block = made(rows, 10, 2, 3, 32, 64, where, torch.bfloat16)
     experts(x, norm, EPS, block)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        out = experts(x, norm, EPS, block)
+    out, graph = captured(lambda: experts(x, norm, EPS, block))
     for seed in range(4):
         x.copy_(torch.randn(x.shape, generator=torch.Generator().manual_seed(seed)))
         graph.replay()
