@@ -18,10 +18,10 @@ from typing import Any
 
 import torch
 from official_omni import OMNI, Run, arguments, load, save, stop_row
-from omni_recipe import FRAME, HEAD, build, own_codes, read, write
+from omni_recipe import FRAME, HEAD, build, read, write
 from torch import Tensor
 
-GROUPS, CODES, MOST = 16, 64, 26
+CODES, MOST = 64, 26
 FRAMES_BEFORE_THE_END = (18, 17, 16, 19, 15, 14)
 LONG = "the quick brown fox jumps over the lazy dog."
 CASES: dict[str, dict[str, Any]] = {
@@ -52,11 +52,7 @@ def tensors_of(run: Run) -> dict[str, Tensor]:
 def keep(name: str, tensors: dict[str, Tensor]) -> dict[str, list[int]]:
     """What the committed set keeps of the long tensors: {key: [first, behind the last]}."""
     kept = {"sound": [0, FRAME if name.startswith("say_") else 2 * FRAME]}
-    if name == "codec":
-        end = len(tensors["sound"])
-        tensors["sound_end"], kept["sound_end"] = tensors["sound"], [end - FRAME, end]
-    if name.startswith("say"):
-        kept["logits"] = [0, 2 if name == "say" else 0]
+    kept["logits"] = [0, 2 if name == "say" else 0]
     for key, (first, last) in kept.items():
         tensors[key] = tensors[key][first:last]
     return kept
@@ -92,9 +88,6 @@ def main() -> None:
         for name, case in CASES.items():
             run = run_of(model, case)
             kept(name, tensors_of(run), {**case, "frames": run.codes.shape[-1], "samples": run.sound.shape[-1]})
-        codes = own_codes(args.seed, GROUPS, CODES)
-        sound = model.code2wav(codes.T[None]).flatten()
-        kept("codec", {"sound": sound}, {"samples": len(sound)})
         x = torch.randn(9, 48, generator=torch.Generator().manual_seed(args.seed + 2))
         made = model.talker.model.layers[1].mlp(x[None])[0]
         save(args.out / "cases", "experts", {"rows": x, "made": made}, {"kept": {}})

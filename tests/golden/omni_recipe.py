@@ -22,7 +22,6 @@ RECIPE = "recipe.json"
 HEAD = "talker.codec_head.weight"
 THINKER_HEAD = "thinker.lm_head.weight"
 TABLE = "thinker.model.embed_tokens.weight"
-FRAMES = 40  # of the codec's own case
 FRAME = 1920
 PARTS = 3  # files of the weights
 RATE = 16_000
@@ -70,11 +69,6 @@ def _thinker_values(name: str, noise: Tensor) -> Tensor:
     if noise.ndim == 1:
         return ("norm" in name or "ln_post" in name) * name.endswith("weight") + 0.1 * noise
     return noise * (2.0 if name == THINKER_HEAD else 1.4) / math.sqrt(math.prod(noise.shape[1:]))
-
-
-def own_codes(seed: int, groups: int, codes: int) -> Tensor:
-    """The codes of the codec's own case: [FRAMES, G]."""
-    return torch.randint(0, codes, (FRAMES, groups), generator=torch.Generator().manual_seed(seed + 1))
 
 
 def build(source: Path, target: Path) -> Path:

@@ -1,17 +1,15 @@
-"""Code2Wav: the sound of the official decoder, whole and in pieces of any size, from its first sample on."""
+"""Code2Wav: the same sound whole and in pieces of any size. The official one: families/qwen3_omni/test_equal.py."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import pytest
 import tables
 import torch
-from golden_set import omni_case, omni_folder, omni_golden
+from golden_set import omni_folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from omni_recipe import FRAMES, own_codes
 from tiny_models import near
 from torch import Tensor
 
@@ -45,8 +43,7 @@ def codec() -> Code2Wav:
 
 @pytest.fixture(scope="module")
 def codes() -> Tensor:
-    seed = json.loads((omni_golden() / "recipe" / "recipe.json").read_text())["seed"]
-    return own_codes(seed, SHAPE.groups, SHAPE.codes)[None]
+    return torch.randint(0, SHAPE.codes, (1, 40, SHAPE.groups), generator=torch.Generator().manual_seed(4))
 
 
 def streamed(codec: Code2Wav, codes: Tensor, sizes: list[int]) -> Tensor:
@@ -63,16 +60,6 @@ def streamed(codec: Code2Wav, codes: Tensor, sizes: list[int]) -> Tensor:
 def test_samples_are_counted_from_the_rates() -> None:
     assert (SHAPE.samples_per_frame, SHAPE.cuts, SHAPE.missing_samples) == (1920, (8, 45, 184, 555), 555)
     assert replace(SHAPE, rises=(3, 2)).cuts == (3, 8)
-
-
-def test_sound_is_the_official_one(codec: Code2Wav, codes: Tensor) -> None:
-    golden = omni_case("codec")
-    sound = codec(codes)[0]
-    assert len(sound) == golden.meta["samples"] == 1920 * FRAMES - 555
-    start, end = golden.tensors["sound"], golden.tensors.get("sound_end")
-    assert near(sound[: len(start)], start)
-    assert end is None or near(sound[-len(end) :], end)
-    assert sound.abs().max() < 1  # nothing is hidden by the clamp
 
 
 @settings(max_examples=8, deadline=None)
@@ -107,16 +94,3 @@ def test_new_and_old_streams_share_a_step(codec: Code2Wav, codes: Tensor, ops: C
     streams.clear(slots[:1])
     sound = streams.decode(new, slots[:1])
     assert near(sound[:, 555:], codec(new)) and not sound[:, :555].any()
-
-
-@pytest.mark.parametrize("sizes", [[1] * 20, [1, 2, 4, 8, 5], [20]], ids=str)
-def test_streams_over_a_table_of_operations_are_the_whole(codec: Code2Wav, codes: Tensor, sizes: list[int]) -> None:
-    streams, slots = slot_decoder(codec, 2, 20, plain_codec.OPS), torch.tensor([1])
-    streams.prepare([(size, 1) for size in set(sizes)])
-    for _ in range(2):  # the second time in a slot that has spoken
-        streams.clear(slots)
-        at, chunks = 0, []
-        for size in sizes:
-            chunks.append(streams.decode(codes[:, at : at + size], slots))
-            at += size
-        assert near(torch.cat(chunks, 1)[:, 555:], codec(codes[:, :20]))
