@@ -143,7 +143,7 @@ def write_config(folder: Path, options: argparse.Namespace) -> None:
             (GOLDEN / "checkpoints" / "custom_voice" / "generation_config.json").read_text("utf-8")
         ),
         folder / "preprocessor_config.json": {"processor_class": "Qwen3TTSProcessor", "padding_side": "left"},
-        codec / "config.json": released.CODEC_CONFIG,
+        codec / "config.json": released.codec_config(),
         codec / "preprocessor_config.json": sound | {"padding_side": "right", "padding_value": 0.0},
         **tokenizer_files(folder),
     }

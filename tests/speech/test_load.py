@@ -141,7 +141,8 @@ def test_a_made_up_model_of_a_released_size_reads_no_file(cpu: CPUDevice, monkey
 
     config_of = released.model_config
     monkeypatch.setattr(released, "model_config", small)
-    monkeypatch.setattr(released, "CODEC_CONFIG", tiny_codec(released.CODEC_CONFIG))
+    codec = tiny_codec(released.codec_config())
+    monkeypatch.setattr(released, "codec_config", lambda: codec)
     for reader in ("find", "family_of", "read_tokenizer", "Checkpoint"):
         monkeypatch.setattr(build, reader, None)
     for name, variant, kind in [

@@ -116,7 +116,7 @@ def facts(config: Config) -> Facts:
 
 
 def _made_up_config(file: Path, name: str) -> Config:
-    return config_of(Fields(file, released.CONFIG), Fields(file, {}))
+    return config_of(Fields(file, released.config()), Fields(file, {}))
 
 
 FAMILY = Family(

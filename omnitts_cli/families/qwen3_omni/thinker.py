@@ -236,4 +236,4 @@ def _unique(*ids: int) -> tuple[int, ...]:
 
 def made_up_thinker_config(file: Path) -> ThinkerConfig:
     """The released shapes, for random weights."""
-    return thinker_config_of(Fields(file, released.CONFIG), None)
+    return thinker_config_of(Fields(file, released.config()), None)

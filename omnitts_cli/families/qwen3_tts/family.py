@@ -106,7 +106,7 @@ def facts(config: Config) -> Facts:
 
 
 def _made_up_config(file: Path, name: str) -> Config:
-    top, codec = Fields(file, released.model_config(name)), Fields(file, released.CODEC_CONFIG)
+    top, codec = Fields(file, released.model_config(name)), Fields(file, released.codec_config())
     return config_of(top, codec, Fields(file, {}))
 
 

@@ -16,9 +16,10 @@ from omnitts_cli.families.common.live import Arriving, LiveRows
 from omnitts_cli.families.common.refusals import no_instructions, unknown_language, unknown_voice, wrong_kind
 from omnitts_cli.families.common.tokenizer import TextTokenizer
 from omnitts_cli.families.qwen3_tts.config import Config
-from omnitts_cli.families.qwen3_tts.released import LANGUAGES, VOICES
+from omnitts_cli.families.qwen3_tts.released import VOICES
 from omnitts_cli.models.prompts import CodeRows, Draft, Drafter, LiveText, Place, TextRows, TooEarly, refuse_too_long
 from omnitts_cli.request import Request, TextMode
+from omnitts_cli.text.language import LANGUAGES
 from omnitts_cli.text.model_input import text_to_speak
 from omnitts_cli.voices import Cloned, Designed, Named
 
@@ -81,7 +82,7 @@ def _language(name: str | None, config: Config) -> int | None:
         return None
     if name.lower() in config.languages:
         return config.language_ids[name.lower()]
-    elsewhere = "-m 0.6b   or   -m 1.7b" if name.lower() in LANGUAGES else None
+    elsewhere = "-m 0.6b   or   -m 1.7b" if name.lower() in LANGUAGES.values() else None
     raise unknown_language(name, config.languages, elsewhere)
 
 

@@ -29,7 +29,7 @@ def read(top: dict[str, Any], **generation: Any) -> Config:
 
 
 def test_the_released_sizes() -> None:
-    config = read(released.CONFIG)
+    config = read(released.config())
     pieces = parts(config)
     talker, predictor = (getattr(pieces.language.module, part) for part in ("talker", "predictor"))
 
@@ -45,7 +45,7 @@ def test_the_released_sizes() -> None:
 
 
 def test_the_released_facts() -> None:
-    config = read(released.CONFIG)
+    config = read(released.config())
     told = facts(config)
     assert (told.groups, told.codes, told.vocabulary, told.end_code, told.hidden) == (16, 2048, 3072, 2150, 1024)
     assert (told.samples_per_frame, told.missing_samples, told.frame_rate, told.least_frames) == (1920, 555, 12.5, 0)

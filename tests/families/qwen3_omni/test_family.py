@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -73,7 +72,7 @@ def test_the_codec_stays_float32_in_bfloat16() -> None:
 
 def test_a_made_up_model_of_the_released_layout(monkeypatch: pytest.MonkeyPatch) -> None:
     """All ids and counts of the release, narrow: it opens without a file, and makes calm sound."""
-    top = copy.deepcopy(released.CONFIG)
+    top = released.config()
     talker, predictor = (top["talker_config"][key] for key in ("text_config", "code_predictor_config"))
     for stack in (talker, predictor):
         stack |= {"num_hidden_layers": 2, "hidden_size": 32, "intermediate_size": 16, "head_dim": 8}
@@ -82,7 +81,7 @@ def test_a_made_up_model_of_the_released_layout(monkeypatch: pytest.MonkeyPatch)
     top["thinker_config"]["text_config"]["hidden_size"] = 4
     sizes = {"hidden_size": 32, "intermediate_size": 32, "num_attention_heads": 4, "num_key_value_heads": 4}
     top["code2wav_config"] |= sizes | {"decoder_dim": 32, "num_hidden_layers": 2}
-    monkeypatch.setattr(released, "CONFIG", top)
+    monkeypatch.setattr(released, "config", lambda: top)
     engine = open_engine("random:omni", device="cpu", slots=2, seconds=4)
     assert engine.model.name == "random:omni" and engine.model.facts.end_code == 2150
     clip = engine.clip(Request("hello", Named("aiden"), seed=1, max_frames=6, ignore_end=True))

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from omnitts_cli.errors import ModelError
 from omnitts_cli.families.common.tokenizer import read_tokenizer
-from omnitts_cli.families.qwen3_omni.released import CONFIG
+from omnitts_cli.families.qwen3_omni.released import config as published
 from omnitts_cli.families.qwen3_omni.thinker import (
     assemble_thinker,
     made_up_thinker_config,
@@ -79,7 +79,7 @@ def test_the_released_config_has_the_released_size() -> None:
     count = sum(weight.numel() for weight in module.parameters())
     assert count == 30_532_646_912  # the published 31,719,205,488 less ears (647.9 M) and eyes (538.6 M)
     assert config.tokens == 151_676
-    assert config.ids.stop == CONFIG["im_end_token_id"]
+    assert config.ids.stop == published()["im_end_token_id"]
 
 
 @pytest.fixture

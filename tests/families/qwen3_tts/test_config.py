@@ -77,7 +77,7 @@ def test_what_our_own_folders_add(named: Files) -> None:
 
 def test_the_released_sizes() -> None:
     for name in released.NAMES:
-        config = read({"top": released.model_config(name), "codec": released.CODEC_CONFIG, "generation": {}})
+        config = read({"top": released.model_config(name), "codec": released.codec_config(), "generation": {}})
         count = sum(p.numel() for p in parts(config).language.module.parameters())
         assert config.obeys_style == (name == "1.7b-customvoice")
         # the figures of the published files, less the speaker encoder of the Base models
@@ -183,7 +183,7 @@ def test_a_model_that_would_fill_any_machine() -> None:
     top = released.model_config("1.7b-base")
     top["talker_config"] |= {"hidden_size": 2**15, "intermediate_size": 2**18, "num_hidden_layers": 128}
     with pytest.raises(ModelError, match="parameters"):
-        read({"top": top, "codec": released.CODEC_CONFIG, "generation": {}})
+        read({"top": top, "codec": released.codec_config(), "generation": {}})
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from omnitts_cli.weights.arrays import sources_of
 
 @pytest.fixture(scope="module")
 def published() -> Parts:
-    files = (released.model_config("0.6b-base"), released.CODEC_CONFIG, {})
+    files = (released.model_config("0.6b-base"), released.codec_config(), {})
     return parts(config_of(*(Fields(Path("config.json"), file) for file in files)))
 
 
