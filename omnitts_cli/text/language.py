@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 from omnitts_cli.errors import UsageError
 from omnitts_cli.text.pattern import WidePattern
-from omnitts_cli.text.small_words import SMALL_WORDS
 
 LANGUAGES: dict[str, str] = {
     "zh": "chinese", "en": "english", "ja": "japanese", "ko": "korean", "de": "german", "fr": "french",
@@ -38,6 +39,7 @@ SCRIPTS: dict[str, WidePattern | re.Pattern[str]] = {
 }
 NOT_RUSSIAN = WidePattern("(?i:[іїєґўјљњћђџѓќѕқңғүұһәө])")
 
+LATIN = ("en", "de", "fr", "es", "pt", "it")
 TELLING_LETTERS = {
     "de": "ßäöü", "fr": "èêëçœùûîïâæ", "es": "ñ¿¡", "pt": "ãõ", "it": "ìò", "en": "",
 }  # fmt: skip
@@ -60,6 +62,19 @@ class Guess:
     language: str | None
     confidence: float
     script: str | None = None
+
+
+@cache
+def word_lists(language: str) -> dict[str, list[str]]:
+    """The lists of words in the file of a language, by name."""
+    parts = Path(__file__).with_name("words").joinpath(f"{language}.txt").read_text("utf-8").split("\n[")[1:]
+    return {name: words.split() for name, _, words in (part.partition("]") for part in parts)}
+
+
+@cache
+def small_words(language: str) -> frozenset[str]:
+    """The small words that a text in a Latin script cannot do without: what the detector votes by."""
+    return frozenset(word_lists(language)["small"])
 
 
 def language_code(name: str, *also: str) -> str | None:
@@ -143,7 +158,7 @@ def words_once(sample: str) -> list[str]:
 
 def latin_votes(sample: str, words: Collection[str]) -> dict[str, float]:
     """Language -> how much speaks for it. `words`: those of the sample."""
-    votes = dict.fromkeys(SMALL_SETS, 0.0)
+    votes = dict.fromkeys(LATIN, 0.0)
     for word in words:
         vote(word, votes)
     for code, telling in TELLING_LETTERS.items():
@@ -153,15 +168,12 @@ def latin_votes(sample: str, words: Collection[str]) -> dict[str, float]:
 
 def vote(word: str, votes: dict[str, float]) -> None:
     """A small word counts in full for its language, less the more languages have it."""
-    owners = [code for code, known in SMALL_SETS.items() if word in known]
+    owners = [code for code in LATIN if word in small_words(code)]
     for code in owners:
         votes[code] += 1.0 / len(owners)
     if not owners and len(word) > 3:
         for code, ending in TELLING_ENDINGS.items():
             votes[code] += ENDING_WEIGHT if ending.search(word) else 0.0
-
-
-SMALL_SETS = {code: frozenset(words.split()) for code, words in SMALL_WORDS.items()}
 
 
 def answer(language: str, confidence: float, script: str) -> Guess:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from omnitts_cli.errors import InputError
 from omnitts_cli.text.european.phonemes import NASAL, phonemes
-from omnitts_cli.text.small_words import SMALL_WORDS
+from omnitts_cli.text.language import word_lists
 from omnitts_cli.text.spoken.european.reader import speller
 from omnitts_cli.training.recipe import LanguagePlan
 from omnitts_cli.training.teacher import PHONES, TeacherVoice
@@ -76,7 +76,7 @@ def collect(folder: Path, language: str, made_up: int, seed: int, avoid: Iterabl
     words = listed.read_text(encoding="utf-8").split() if listed.exists() else common
     usable = re.compile(f"[a-z{LETTERS[language]}]{{2,}}")
     words = [word for word in words if usable.fullmatch(word)]
-    small = SMALL_WORDS[language].split()
+    small = word_lists(language)["small"]
     for _ in range(made_up):
         text = invented(draw, small, common, words)
         found[plain(text)] = text

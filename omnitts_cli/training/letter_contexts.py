@@ -41,7 +41,7 @@ from omnitts_cli.text.european.contexts import (
     stress_keys,
     write,
 )
-from omnitts_cli.text.small_words import SMALL_WORDS
+from omnitts_cli.text.language import word_lists
 from omnitts_cli.training.alignment import LetterAlignment
 
 VOICES = {"es": "es", "fr": "fr", "it": "it", "pt": "pt-br"}
@@ -268,7 +268,7 @@ def main() -> None:
     espeak = Espeak(given.language)
     words = given.words.read_text("utf-8").split()
     lines = [line for path in given.texts for line in path.read_text("utf-8").splitlines()]
-    small = [*SMALL_WORDS[given.language].split(), *SMALL_TOO.get(given.language, "").split()]
+    small = [*word_lists(given.language)["small"], *SMALL_TOO.get(given.language, "").split()]
     elided = ELIDED.get(given.language, ())
     known = [word for word in words if given.all or not held_out(word)]
     taught = [
