@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 NEAR = 9  # words on either side
 
@@ -26,10 +27,6 @@ class Cue:
         if self.both:
             return before in self.before and after in self.after
         return before in self.before or after in self.after or bool(self.near and self.near & around)
-
-
-def cue(reading: str, near: str = "", before: str = "", after: str = "", both: bool = False) -> Cue:
-    return Cue(reading, frozenset(near.split()), frozenset(before.split()), frozenset(after.split()), both)
 
 
 ARTICLES = "the a an this that his her my our your their its every each some any no"
@@ -51,146 +48,28 @@ DIGITS = (
 )
 ENDS = ". , ! ? |"
 
-RULES: dict[str, tuple[Cue, ...]] = {
-    "lead": (
-        cue("METAL", "pipe pipes paint plumbing bullet bullets toxic pencil pencils copper zinc mercury tin molten ore "
-            "arsenic poisoning smelter plumber solder contaminated roofs sinker sinkers cadmium alloy metal metals",
-            after="pipe pipes paint poisoning bullet bullets pencil pencils weight weights apron crystal acid battery "
-            "shot roof mine mines level levels dust exposure solder content ore"),
-        cue("METAL", before="of with contains containing", after=f"{ENDS} or and", both=True),
-        cue("METAL", before="molten heavy soft melted grey gray"),
-    ),
-    "leads": (cue("METAL", "pencil refills"),),
-    "bass": (
-        cue("FISH", "fish fishing fisherman fishermen angler anglers lake river pond stream caught catch hook trout "
-            "perch bait lure reel largemouth smallmouth grilled fried fillet fillets tuna salmon cod sea boat weighed",
-            before="sea striped largemouth smallmouth"),
-    ),
-    "bow": (
-        cue("DEFAULT", "arrow arrows violin violinist cello fiddle string strings ribbon tie hair archer hunter "
-            "quiver"),
-        cue("VERB", before=f"{SUBJECTS} {MODALS} actors dancers and", after="to before down low deeply politely "
-            "out in and when as at their his her my our your", both=True),
-        cue("VERB", "ship boat deck stern hull vessel sail sailor sailors curtain audience applause knees yacht took "
-            "take takes taking"),
-        cue("VERB", after="down", before=MODALS),
-        cue("DEFAULT", before=f"{ARTICLES} red blue"),
-    ),
-    "bows": (cue("VERB", "stage audience curtain", after="to before down out low"),
-             cue("DEFAULT", "arrows violins ribbons hair", before=ARTICLES)),
-    "row": (cue("QUARREL", "argument argued quarrel shouting shouted angry noisy furious fierce neighbors neighbours "
-                "bitter heated loud diplomatic erupted", after="broke erupted"),),
-    "rows": (cue("QUARREL", "argument quarrels shouting angry noisy bitter heated"),),
-    "rowing": (cue("QUARREL", "argument quarrels shouting angry neighbors neighbours"),),
-    "sow": (cue("NOUN", "pig pigs piglets piglet boar farmer's pen sty litter", before=""),
-            cue("DEFAULT", before=f"{SUBJECTS} {MODALS} farmers", after="seed seeds the wheat corn")),
-    "does": (cue("DEER", "deer buck bucks fawn fawns stag stags herd antlers", before="two three several the many"),),
-    "dove": (cue("VERB", before="he she it they we i who swimmer submarine plane whale boy girl diver goalkeeper",
-                 after="into in under deep down off from through headfirst to for beneath below"),),
-    "number": (cue("NUMB", before="grew felt feel even became got getting grow", after=ENDS, both=True),
-               cue("NUMB", "cold fingers toes numb lips", before="grew felt even became got getting")),
-    "wound": (
-        cue("VBD", after="up down around through its back itself round tightly"),
-        cue("DEFAULT", before=f"{ARTICLES} open deep old gunshot head flesh stab knife bullet bleeding fresh"),
-        cue("VBD", before=f"he she it they we i who {HAVING} path road river trail",
-            after="the a his her its their my our yarn wire thread string", both=True),
-        cue("DEFAULT", "nurse doctor blood bandage healed infected"),
-    ),
-    "minute": (
-        cue("ADJ", before="so very too extremely incredibly almost quite most", after=f"{ENDS} that and to as amount "
-            "amounts detail details particles quantities traces differences changes", both=True),
-        cue("ADJ", before="is was are were", after=ENDS, both=True),
-        cue("ADJ", after="amount amounts detail details particle particles quantity quantities trace traces "
-            "difference differences crack cracks organisms variations fraction"),
-        cue("DEFAULT"),
-    ),
-    "aged": (
-        cue("ADJ", before=f"{ARTICLES} middle", after=PEOPLE, both=True),
-        cue("ADJ", before="the", after=f"{ENDS} and are need have", both=True),
-    ),
-    "moped": (cue("VERB", before=f"he she they i we who and {HAVING}", after=f"around about {ENDS} all for in",
-                  both=True), cue("DEFAULT")),
-    "learned": (cue("ADJ", before=f"{ARTICLES} very most so", after="professor man men scholar scholars judge friend "
-                    "colleague society people person doctor gentleman counsel discussion journal paper treatise woman "
-                    "book books men's debate", both=True), cue("DEFAULT")),
-    "blessed": (cue("ADJ", before="the a this every that our", after="relief virgin mother event peace sacrament "
-                    "silence day thing memory isle trinity hope one are lamp quiet", both=True),),
-    "resume": (cue("NOUN", before="your my his her their a the our updated", after=f"{ENDS} to and with for by on "
-                   "was is looks", both=True), cue("NOUN", "job employer interview cover")),
-    "resumes": (cue("NOUN", "job jobs employer applicants candidates hundreds received"),),
-    "live": (
-        cue("DEFAULT", after="broadcast music concert show shows band bands audience television tv stream streaming "
-            "performance performances wire wires ammunition animals bait chat coverage album recording video event "
-            "events bullets rounds chicken lobster on", before="streamed broadcast went performed recorded goes shown"),
-        cue("VERB", before=f"{SUBJECTS} {MODALS} people children families who and", after=""),
-        cue("VERB", after="in near with by together alone here there under among at like longer without up happily"),
-    ),
-    "lives": (
-        cue("VERB", before="he she it who everybody everyone someone that uncle aunt brother sister mother "
-            "father friend family", after="in near with by alone here there under among at next on up"),
-        cue("DEFAULT", before="their our your my his her own the many past nine two three save saved human"),
-        cue("VERB", after="in near with by alone here there under among next"),
-    ),
-    "close": (
-        cue("VERB", before=f"{MODALS} {SUBJECTS} and", after="the a your my his her its their this that all down up "
-            f"off out every when early at on both {ENDS}", both=True),
-        cue("DEFAULT", after="to friend friends enough by together call relative relatives attention behind range look "
-            "examination contact watch ties at", before="very so too how is are was were came come stay sit stand get "
-            "got as quite"),
-        cue("VERB", before="the", after="of", both=True),
-    ),
-    "use": (
-        cue("NOUN", before="of no the in for any much some little best good this its heavy daily better wide common "
-            "personal public commercial fair a free first long land drug energy water internet single what actual "
-            "improper extensive"),
-    ),
-    "record": (cue("VERB", before=f"to {MODALS} {SUBJECTS}", after="the a your my his her this every all it each "
-                   "what how some their new"),),
-    "present": (
-        cue("VERB", before=f"{MODALS} {SUBJECTS} me us him them", after="the a your my his her this itself "
-            "themselves our their an "
-            "it him them evidence", both=True),
-        cue("DEFAULT"),
-    ),
-    "perfect": (cue("VERB", before=MODALS, after="the a his her their its this my our your it", both=True),
-                cue("DEFAULT")),
-    "content": (cue("DEFAULT", before="looked feel felt seemed was were is are be am i'm quite perfectly seems feels "
-                    "seem to", after=f"{ENDS} with to after in as just and", both=True),
-                cue("DEFAULT", after="with"), cue("NOUN")),
-    "object": (cue("VERB", after="to strongly"), cue("VERB", before=f"{SUBJECTS} {MODALS}", after=ENDS, both=True)),
-    "permit": (cue("DEFAULT", before=f"{ARTICLES} building work parking fishing travel residence"),),
-    "refuse": (cue("NOUN", "garbage trash rubbish collection collected bin bins dump truck household",
-                   before="the of household"),),
-    "invalid": (cue("NOUN", before="poor elderly bedridden helpless"),
-                cue("NOUN", before="an a the", after=f"{ENDS} who for and in since was", both=True), cue("DEFAULT")),
-    "compact": (cue("VERB", before=MODALS, after="the it a this them soil trash snow", both=True), cue("DEFAULT")),
-    "absent": (cue("DEFAULT"),),
-    "baton": (cue("CITY", after="rouge"),),
-    "des": (cue("CITY", after="moines plaines"),),
-    "point": (cue("DECIMAL", before=DIGITS, after=DIGITS, both=True),),
-    "buffet": (cue("VERB", before=f"{MODALS} waves winds", after="the us them", both=True), cue("DEFAULT")),
-    "entrance": (cue("VERB", before=MODALS, after="the us them you me him her audiences", both=True), cue("DEFAULT")),
-    "incense": (cue("VERB", before=MODALS, after="the him her them us voters", both=True), cue("DEFAULT")),
-    "console": (cue("VERB", before=f"{MODALS} and", after="the him her them me us his herself himself their a you",
-                    both=True), cue("DEFAULT")),
-    "desert": (cue("VERB", before="who soldiers"),
-               cue("VERB", before=MODALS, after="his her their the my us me him them you it a", both=True),
-               cue("DEFAULT")),
-    "axes": (cue("AXE", "wood chop chopped lumberjack lumberjacks trees tree swords sharp viking firefighters hatchets "
-                 "spears handles"), cue("DEFAULT")),
-    "bases": (cue("BASE", "military army air naval baseball stolen loaded runner team covered acids acid"),),
-    "nice": (cue("CITY", "france french riviera cannes monaco marseille lyon"),),
-    "reading": (cue("CITY", "england pennsylvania berkshire oxford slough railroad", before=""),),
-    "job": (cue("BIBLE", "bible psalms testament god prophet patience genesis", before="of"),),
-    "slough": (cue("SHED", before=f"to {MODALS}", after="off"), cue("SHED", after="off")),
-    "sewer": (cue("SEAMSTRESS", "needle thread fabric dress quilt sewing"),),
-    "routed": (cue("ROUT", "army enemy troops defeated battle cavalry"),),
-    "putting": (cue("GOLF", "golf green golfer hole tee"),),
-    "pate": (cue("FOOD", "goose duck liver crackers toast bread wine cheese appetizer"),),
-    "rose": (cue("WINE", "wine glass bottle chardonnay bottles winery"), ),
-    "expose": (cue("NOUN", "journalist newspaper magazine corruption scandal wrote published",
-                   before="an the shocking"),),
+GROUPS = {
+    "ARTICLES": ARTICLES, "SUBJECTS": SUBJECTS, "MODALS": MODALS, "HAVING": HAVING, "PEOPLE": PEOPLE, "DIGITS": DIGITS,
+    "ENDS": ENDS,
 }  # fmt: skip
+"""What capitals in senses.txt stand for."""
+
+
+def rules_in(text: str) -> dict[str, list[Cue]]:
+    """The rules of each word, in their order."""
+    found: dict[str, list[Cue]] = {}
+    for rule in text.strip().split("\n\n")[1:]:
+        head, *lines = rule.split("\n")
+        word, reading, *both = head.split()
+        signs: dict[str, list[str]] = {"near": [], "before": [], "after": []}
+        for side, *words in map(str.split, lines):
+            signs[side] += [one for name in words for one in GROUPS.get(name, name).split()]
+        near, before, after = map(frozenset, signs.values())
+        found.setdefault(word, []).append(Cue(reading, near, before, after, bool(both)))
+    return found
+
+
+RULES = rules_in(Path(__file__).with_suffix(".txt").read_text("utf-8"))
 
 CAPITAL = frozenset({"nice", "reading", "job"})
 """Senses of a name: only with a capital inside a sentence."""
