@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from os import PathLike, fspath
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import Any, ClassVar, Literal, Self
 
 from omnitts_cli.errors import DeviceError, SettingsError, UsageError
 
@@ -302,6 +302,16 @@ class Setting:
         return self.kind.parse(value) if self.kind.choices and isinstance(value, str) else value
 
 
+def carries(default: Any, setting: Setting) -> Any:
+    """A field of a group of settings."""
+    return dataclasses.field(default=default, metadata={"setting": setting})
+
+
+def fields_with(**usual: Any) -> Callable[..., Any]:
+    """What makes fields whose settings have these arguments in common; it takes the default, then the others."""
+    return lambda default, *given, **more: carries(default, Setting(*given, **(usual | more)))
+
+
 @dataclass(frozen=True, eq=False)
 class Field:
     """A setting together with the name and default of its place in a group. There is one object of each."""
@@ -344,10 +354,8 @@ class Field:
 
 @functools.cache
 def fields_of(group: type) -> tuple[Field, ...]:
-    """The settings of a group, in order of declaration. Cached, because most commands share most groups. The module of
-    a group does not import annotations from __future__, which would make text of them.
-    """
-    return tuple(Field(one.name, get_args(one.type)[1], one.default) for one in dataclasses.fields(group))
+    """The settings of a group, in order of declaration. Cached, because most commands share most groups."""
+    return tuple(Field(one.name, one.metadata["setting"], one.default) for one in dataclasses.fields(group))
 
 
 def kinds_of(*groups: type) -> dict[str, ValueKind]:
