@@ -39,14 +39,9 @@ class Clip:
     """The clip to clone, and what is known about it."""
 
     ref_audio: tuple[str, ...] = for_voice(
-        (),
-        "-r --ref-audio",
-        TEXT,
-        "Clip of one speaker, 3 to 30 s; - is stdin. Repeatable.",
-        "PATH|-",
-        many=True,
-        main=True,
-    )
+        (), "-r --ref-audio", TEXT, "Clip of one speaker, 3 to 30 s; - is stdin. Repeatable.", "PATH|-",
+        many=True, main=True,
+    )  # fmt: skip
     ref_text: tuple[str, ...] = for_voice(
         (), "--ref-text", ANY_TEXT, "Transcript of the clip, or @FILE. Repeatable.", "TEXT|@FILE", many=True, main=True
     )
@@ -95,19 +90,14 @@ class Tuning:
     epochs: int = for_tuning(6, "--epochs", whole(1, 1000), "Maximum passes over the recordings.", "N", main=True)
     minutes: float | None = for_tuning(None, "--minutes", number(0.01, 1e5), "Maximum time to learn.", "N", main=True)
     transcribe: bool = for_tuning(
-        False,
-        "--transcribe",
-        SWITCH,
+        False, "--transcribe", SWITCH,
         "Transcribe clips that have no text, cut long recordings, and count word errors of the result.",
         main=True,
-    )
+    )  # fmt: skip
     allow: str | None = for_tuning(
-        None,
-        "--allow",
-        TEXT,
-        "Checks that leave nothing out: clipped, duplicate, misfit, misheard, too-short.",
+        None, "--allow", TEXT, "Checks that leave nothing out: clipped, duplicate, misfit, misheard, too-short.",
         "WHAT,...",
-    )
+    )  # fmt: skip
     asr_model: str | None = carries(None, replace(ASR_MODEL, shown="small", group="voice"))
     rank: int = for_tuning(16, "--rank", whole(1, 256), "Rank of the adapter.", "N")
     rate: float | None = for_tuning(None, "--rate", number(1e-7, 0.1), "Highest learning rate.", "N")
@@ -148,14 +138,9 @@ class Question:
     lines: bool = for_text(False, "--lines", SWITCH, "Answer every line of stdin, one answer per line.", main=True)
     text_only: bool = for_text(False, "--text-only", SWITCH, "Answer in text, without speech.")
     max_tokens: int | None = for_sampling(
-        None,
-        "--max-tokens",
-        whole(1, 65_536),
-        "Maximum tokens of an answer.",
-        "N",
-        shown="1024, or what fits",
-        main=True,
-    )
+        None, "--max-tokens", whole(1, 65_536), "Maximum tokens of an answer.", "N",
+        shown="1024, or what fits", main=True,
+    )  # fmt: skip
     context: int = for_sampling(
         8192, "--context", whole(16, 65_536), "Maximum tokens of a conversation with its answer.", "N"
     )
@@ -183,13 +168,9 @@ class Spoken(Output):
         None, "-O --output-dir", TEXT, "Folder for the sound of --lines: 1.wav, 2.wav ...", "DIR"
     )
     play: bool | None = for_files(
-        None,
-        "--play/--no-play -p",
-        SWITCH,
-        "Play the answer while it is generated.",
-        shown="at a terminal, if possible",
-        main=True,
-    )
+        None, "--play/--no-play -p", SWITCH, "Play the answer while it is generated.",
+        shown="at a terminal, if possible", main=True,
+    )  # fmt: skip
     voice: str | None = for_voice(
         None, "-v --voice", TEXT, "Voice of the answer.", "NAME", shown="the model's first", main=True
     )
@@ -200,23 +181,14 @@ class Thinks:
     """Which model answers."""
 
     model: str | None = for_voice(
-        None,
-        "-m --model",
-        TEXT,
-        "omni, a folder, or hf:ORG/REPO; with --llm, the model that speaks.",
-        "NAME|DIR",
-        shown="omni; with --llm tiny",
-        main=True,
-        complete="models",
-    )
+        None, "-m --model", TEXT, "omni, a folder, or hf:ORG/REPO; with --llm, the model that speaks.", "NAME|DIR",
+        shown="omni; with --llm tiny", main=True, complete="models",
+    )  # fmt: skip
     llm: str | None = for_voice(
-        None,
-        "--llm",
-        TEXT,
-        "Chat model that answers in place of omni; URL: of a server with OpenAI's chat API.",
+        None, "--llm", TEXT, "Chat model that answers in place of omni; URL: of a server with OpenAI's chat API.",
         "hf:ORG/REPO|URL",
         main=True,
-    )
+    )  # fmt: skip
 
 
 MODES = ("voice", "clone", "design")
@@ -251,22 +223,13 @@ class Load:
     """How many requests, and how fast."""
 
     concurrency: tuple[int, ...] | None = for_load(
-        None,
-        "-c --concurrency",
-        LEVELS,
-        "Requests in flight, one level after another.",
-        "LIST",
-        shown="1,4,10",
-        main=True,
-    )
+        None, "-c --concurrency", LEVELS, "Requests in flight, one level after another.", "LIST",
+        shown="1,4,10", main=True,
+    )  # fmt: skip
     arrivals: str = for_load(
-        "together",
-        "--arrivals",
-        one_of("together", "apart"),
-        "Whether users begin together.",
-        needs=("--frames",),
-        main=True,
-    )
+        "together", "--arrivals", one_of("together", "apart"), "Whether users begin together.",
+        needs=("--frames",), main=True,
+    )  # fmt: skip
     rate: float | None = for_load(
         None, "--rate", number(0.001, 100_000), "Open loop: requests per second.", "R", main=True
     )
@@ -307,11 +270,9 @@ class What:
     texts: str | None = for_load(None, "--texts", TEXT, "File with one text per line.", "FILE")
     length: str = for_load("mix", "--length", one_of("short", "medium", "long", "mix"), "Length of the built-in texts.")
     vs: str | None = for_load(
-        None,
-        "--vs",
-        one_of("eager", "cpu", "nobuckets", "engine"),
+        None, "--vs", one_of("eager", "cpu", "nobuckets", "engine"),
         "Also measure, in turn, a variant of the engine; with --url: the engine here.",
-    )
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -336,12 +297,9 @@ class Answer:
         (50, 90, 99), "--percentiles", PERCENTILES, "Percentiles to show.", "LIST", shown="50,90,99"
     )
     goodput: Mapping[str, float] | None = for_report(
-        None,
-        "--goodput",
-        GOODPUT,
-        "Share of requests within limits: ttfp, audible, e2el, gap (ms), rtf, stutters.",
+        None, "--goodput", GOODPUT, "Share of requests within limits: ttfp, audible, e2el, gap (ms), rtf, stutters.",
         "LIMITS",
-    )
+    )  # fmt: skip
     save: str | None = for_report(None, "--save", TEXT, "Save the report as JSON.", "FILE", main=True)
     append: bool = for_report(
         False, "--append", SWITCH, "Append the report to the file, as one line.", needs=("--save",)
@@ -400,35 +358,25 @@ class Serving:
         (), "--allow-ref-host", TEXT, "Host that URLs in ref_audio may name. Repeatable.", "HOST", many=True
     )
     allow_upload: str = for_listening(
-        "auto",
-        "--allow-upload",
-        one_of("auto", "on", "off"),
+        "auto", "--allow-upload", one_of("auto", "on", "off"),
         "Let clients save and delete voices; auto: on loopback only.",
-    )
+    )  # fmt: skip
     voices_dir: str | None = for_listening(
         None, "--voices-dir", TEXT, "Folder of saved voices.", "DIR", shown="the user's"
     )
     wyoming: str | None = for_listening(
-        None,
-        "--wyoming",
-        TEXT,
-        "Also serve Home Assistant (Wyoming); stdio:// serves nothing else.",
+        None, "--wyoming", TEXT, "Also serve Home Assistant (Wyoming); stdio:// serves nothing else.",
         "HOST:PORT|stdio://",
-        shown="off",
-        main=True,
-    )
+        shown="off", main=True,
+    )  # fmt: skip
     preload: str = for_listening(
         "first", "--preload", one_of("first", "all", "none"), "Models to load at start.", main=True
     )
     idle_unload: float | str = for_listening(
-        900.0,
-        "--idle-unload",
-        either("off", seconds()),
-        "Unload a model after this time without requests.",
+        900.0, "--idle-unload", either("off", seconds()), "Unload a model after this time without requests.",
         "TIME|off",
-        shown="15m",
-        main=True,
-    )
+        shown="15m", main=True,
+    )  # fmt: skip
     tuned_voices: int = for_limits(2, "--tuned-voices", whole(0, 1000), "Tuned voices that are loaded at a time.", "N")
     max_queue: int = for_limits(512, "--max-queue", whole(1, 100_000), "Requests that may wait.", "N")
     max_per_client: int = for_limits(
@@ -449,12 +397,9 @@ class Serving:
         None, "--ray", TEXT, "Several engines: local, or a Ray cluster.", "local|ADDRESS", main=True
     )
     replicas: int | str = for_listening(
-        1,
-        "--replicas",
-        either("auto", whole(1, 10_000)),
-        "Engines of --ray; auto: as many as the load needs.",
+        1, "--replicas", either("auto", whole(1, 10_000)), "Engines of --ray; auto: as many as the load needs.",
         "N|auto",
-    )
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -462,15 +407,9 @@ class Hosted:
     """What hosts of `omnitts mcp` may do, and where its sound goes."""
 
     allow_folder: tuple[str, ...] = for_files(
-        (),
-        "--allow-folder",
-        TEXT,
-        "Folder in which the tool save may create files. Repeatable.",
-        "DIR",
-        many=True,
-        shown="none",
-        main=True,
-    )
+        (), "--allow-folder", TEXT, "Folder in which the tool save may create files. Repeatable.", "DIR",
+        many=True, shown="none", main=True,
+    )  # fmt: skip
     audio_device: str | None = same_as(Results, None, "audio_device")
     via: str = same_as(Results, "auto", "via")
 

@@ -41,12 +41,10 @@ class Corpus:
     flat: bool = for_files(False, "--flat", SWITCH, "Put all files into one folder, instead of 256.")
     save_codes: bool = for_files(False, "--codes", SWITCH, "Save the codec codes of each row too.")
     manifest_format: str | None = for_rows(
-        None,
-        "--manifest-format",
-        one_of("jsonl", "csv", "tsv", "parquet", "ljspeech", "lines", "folder"),
+        None, "--manifest-format", one_of("jsonl", "csv", "tsv", "parquet", "ljspeech", "lines", "folder"),
         "Kind of manifest.",
         shown="by suffix",
-    )
+    )  # fmt: skip
     clips_from: str | None = for_rows(
         None, "--clips-from", TEXT, "Folder of the clips and voice files of rows.", "DIR", shown="the manifest's"
     )
@@ -65,14 +63,9 @@ class Corpus:
         None, "--ray", TEXT, "Speak with several workers: local, or the address of a Ray cluster.", "ADDRESS"
     )
     workers: int | None = for_workers(
-        None,
-        "--workers",
-        whole(1, 10_000),
-        "Number of workers for --ray.",
-        "N",
-        shown="one per GPU; with -d cpu per core",
-        needs=("--ray",),
-    )
+        None, "--workers", whole(1, 10_000), "Number of workers for --ray.", "N",
+        shown="one per GPU; with -d cpu per core", needs=("--ray",),
+    )  # fmt: skip
     yes: bool = for_rows(False, "-y --yes", SWITCH, "Do not ask before --prune or --fresh.")
 
 
