@@ -41,11 +41,9 @@ def words_of(what: str) -> Argument:
 
 WORDS = words_of("Text to speak")
 
+# fmt: off
 SPEECH = (
-    Command(
-        "say",
-        "cli.say:say",
-        """Speak text.
+    Command("say", "cli.say:say", """Speak text.
 
         \b
         omnitts say "Hello there"
@@ -54,13 +52,9 @@ SPEECH = (
         omnitts say -f one.txt -f two.txt -O sounds
         cat book.txt | omnitts say -o - -F flac | ffmpeg -i - book.opus
         """,
-        (WORDS,),
-        {**SPEAKING, "folder": "table:Folder", "book": "table:Book"},
+        (WORDS,), {**SPEAKING, "folder": "table:Folder", "book": "table:Book"},
     ),
-    Command(
-        "clone",
-        "cli.clone:clone",
-        """Speak text in a voice like that of a clip.
+    Command("clone", "cli.clone:clone", """Speak text in a voice like that of a clip.
 
         \b
         omnitts clone -r me.wav "Good morning"
@@ -71,10 +65,7 @@ SPEECH = (
         {"clip": "commands:Clip", **SPEAKING},
         Rules(typed_only={"voice"}, hidden={"voice"}, words=WITHOUT_OMNI),
     ),
-    Command(
-        "design",
-        "cli.design:design",
-        """Speak text in a voice made from a description.
+    Command("design", "cli.design:design", """Speak text in a voice made from a description.
 
         \b
         omnitts design -i "an elderly storyteller" "Once upon a time" -o tale.wav
@@ -84,9 +75,7 @@ SPEECH = (
         {"takes": "commands:Takes", **SPEAKING},
         Rules(typed_only={"voice", "style"}, hidden={"voice"}, words={**WITHOUT_OMNI, **DESCRIBED}),
     ),
-    Command(
-        "play",
-        "cli.say:play",
+    Command("play", "cli.say:play",
         """Speak live: standard input as it arrives, a file, or words. Space pauses, q stops.
 
         \b
@@ -98,10 +87,7 @@ SPEECH = (
         {"live": "table:Live", **SPEAKING},
         Rules(absent={"max_hours"}, hidden={"play"}, words={"output": ("Also write the sound to this file.", "PATH")}),
     ),
-    Command(
-        "ask",
-        "cli.ask:ask",
-        """Ask a language model a question; it answers in text or speech.
+    Command("ask", "cli.ask:ask", """Ask a language model a question; it answers in text or speech.
 
         \b
         omnitts ask "Why is the sky blue?" --play
@@ -114,22 +100,15 @@ SPEECH = (
         """,
         (words_of("Your question"),),
         {
-            "question": "commands:Question",
-            "spoken": "commands:Spoken",
-            "thinks": "commands:Thinks",
-            "machine": "table:Machine",
-            "network": "table:Network",
-            "messages": "table:Messages",
+            "question": "commands:Question", "spoken": "commands:Spoken", "thinks": "commands:Thinks",
+            "machine": "table:Machine", "network": "table:Network", "messages": "table:Messages",
         },
-        # settings files have options of these names for speech, not for answers
         Rules(
             own_only={"model", "temperature", "top_p", "top_k", "seed"},
             typed_only={"voice", "play", "output", "first_chunk", "chunk"},
         ),
     ),
-    Command(
-        "batch",
-        "cli.batch:batch",
+    Command("batch", "cli.batch:batch",
         """Speak the rows of a manifest into a folder. The same command again continues where it stopped.
 
         \b
@@ -140,27 +119,18 @@ SPEECH = (
         """,
         (
             Argument(
-                "manifest",
-                "MANIFEST",
+                "manifest", "MANIFEST",
                 "JSONL, CSV, TSV, Parquet, LJSpeech, lines of text, a folder of texts; - is stdin.",
             ),
         ),
         {
-            "corpus": "corpus:Corpus",
-            "checks": "corpus:Verification",
-            "text": "table:TextIn",
-            "speech": "table:Speech",
-            "machine": "corpus:BatchMachine",
-            "intent": "table:Intent",
-            "network": "table:Network",
-            "messages": "table:Messages",
+            "corpus": "corpus:Corpus", "checks": "corpus:Verification", "text": "table:TextIn",
+            "speech": "table:Speech", "machine": "corpus:BatchMachine", "intent": "table:Intent",
+            "network": "table:Network", "messages": "table:Messages",
         },
         Rules(absent={"file", "safe"}),
     ),
-    Command(
-        "serve",
-        "cli.serve:serve",
-        """Serve speech over HTTP: OpenAI's API and a web page.
+    Command("serve", "cli.serve:serve", """Serve speech over HTTP: OpenAI's API and a web page.
 
         \b
         omnitts serve
@@ -172,25 +142,18 @@ SPEECH = (
         """,
         (
             Option(
-                "print_unit",
-                "--print-unit",
-                "Print a systemd unit with the other options, and exit.",
+                "print_unit", "--print-unit", "Print a systemd unit with the other options, and exit.",
                 "user|socket|system",
             ),
             Option("print_compose", "--print-compose", "The same as compose.yaml, for containers."),
         ),
         {
-            "serving": "commands:Serving",
-            "machine": "table:Machine",
-            "network": "table:Network",
+            "serving": "commands:Serving", "machine": "table:Machine", "network": "table:Network",
             "messages": "table:Messages",
         },
         Rules(as_typed=True),
     ),
-    Command(
-        "speechd",
-        "cli.speechd:speechd",
-        """Speak for screen readers: a module of Speech Dispatcher.
+    Command("speechd", "cli.speechd:speechd", """Speak for screen readers: a module of Speech Dispatcher.
 
         \b
         omnitts speechd --install
@@ -204,10 +167,7 @@ SPEECH = (
         ),
         {"speech": "table:Speech", **OPENING},
     ),
-    Command(
-        "mcp",
-        "cli.mcp:mcp",
-        """Serve speech tools to programs that speak MCP.
+    Command("mcp", "cli.mcp:mcp", """Serve speech tools to programs that speak MCP.
 
         For hosts of the Model Context Protocol.
 
@@ -215,8 +175,7 @@ SPEECH = (
         {"mcpServers": {"omnitts": {"command": "omnitts", "args": ["mcp"]}}}
         omnitts mcp --allow-folder ~/Music    with a tool that writes files there
         """,
-        (),
-        {"hosted": "commands:Hosted", "speech": "table:Speech", **OPENING},
+        (), {"hosted": "commands:Hosted", "speech": "table:Speech", **OPENING},
     ),
 )
 
@@ -228,10 +187,7 @@ NAMED = Rules(absent={"voice", "save_voice"})  # the argument NAME is the voice
 
 VOICES = (
     Command("voices", "", "List, preview, save, share and blend voices."),
-    Command(
-        "voices list",
-        "cli.voices:list_",
-        "List saved voices and the voices of the model.",
+    Command("voices list", "cli.voices:list_", "List saved voices and the voices of the model.",
         (
             Option("model", "-m --model", "Also list the voices of this model.", "NAME", ""),
             Option("language", "-l --language --lang", "Only voices of this language.", "CODE", ""),
@@ -240,26 +196,15 @@ VOICES = (
         Rules(tolerant=True),
     ),
     Command("voices show", "cli.voices:show", "Show details of a voice.", (ANY_VOICE,), MESSAGES),
-    Command(
-        "voices preview",
-        "cli.say:preview",
-        "Speak a sample sentence in a voice.",
+    Command("voices preview", "cli.say:preview", "Speak a sample sentence in a voice.",
         (ANY_VOICE, Argument("text", "TEXT", "Text to speak.", required=False, default=SAMPLE)),
         {"speech": "table:Speech", "output": "table:Results", **OPENING},
         NAMED,
     ),
-    Command(
-        "voices save",
-        "cli.voices:save",
-        "Save the voice of a clip.",
-        (NEW_VOICE, FORCE),
-        {"clip": "commands:SavedClip", "model": "table:Model", **OPENING},
-        NAMED,
+    Command("voices save", "cli.voices:save", "Save the voice of a clip.",
+        (NEW_VOICE, FORCE), {"clip": "commands:SavedClip", "model": "table:Model", **OPENING}, NAMED,
     ),
-    Command(
-        "voices blend",
-        "cli.voices:blend",
-        "Blend saved voices, or the model's own, into a new one.",
+    Command("voices blend", "cli.voices:blend", "Blend saved voices, or the model's own, into a new one.",
         (
             NEW_VOICE,
             Argument("parts", "A:60 B:40", "Voices and their weights; without weights, equal parts.", many=True),
@@ -267,25 +212,15 @@ VOICES = (
         ),
         {"model": "table:Model", "machine": "table:Machine", "network": "table:Network", "messages": "table:Messages"},
     ),
-    Command(
-        "voices rename",
-        "cli.voices:rename",
-        "Give a saved voice another name.",
-        (SAVED, Argument("new", "NEW", "Its new name."), FORCE),
-        MESSAGES,
+    Command("voices rename", "cli.voices:rename", "Give a saved voice another name.",
+        (SAVED, Argument("new", "NEW", "Its new name."), FORCE), MESSAGES,
     ),
-    Command(
-        "voices renew",
-        "cli.voices:renew",
+    Command("voices renew", "cli.voices:renew",
         "Make a saved voice again from its clip, for this version of its model or for another model.",
-        (SAVED,),
-        {"model": "table:Model", **OPENING},
+        (SAVED,), {"model": "table:Model", **OPENING},
     ),
     Command("voices rm", "cli.voices:rm", "Remove a saved voice.", (SAVED, YES), MESSAGES),
-    Command(
-        "voices export",
-        "cli.voices:export",
-        "Export a saved voice to a file.",
+    Command("voices export", "cli.voices:export", "Export a saved voice to a file.",
         (
             SAVED,
             Argument("file", "FILE.voice|DIR", "File to write, or with --format a folder."),
@@ -293,10 +228,7 @@ VOICES = (
         ),
         MESSAGES,
     ),
-    Command(
-        "voices import",
-        "cli.voices:import_",
-        "Import a voice file.",
+    Command("voices import", "cli.voices:import_", "Import a voice file.",
         (
             Argument("file", "FILE.voice|DIR", "A voice file, or a folder with an adapter in the format of PEFT."),
             Option("name", "--name", "Name to save it under.", "NAME"),
@@ -308,10 +240,7 @@ VOICES = (
 )
 
 TUNE = (
-    Command(
-        "tune",
-        "cli.tune:tune",
-        """Teach a model a voice from a person's recordings.
+    Command("tune", "cli.tune:tune", """Teach a model a voice from a person's recordings.
 
         \b
         omnitts tune recordings --name myvoice --consent "the speaker, today"
@@ -320,13 +249,11 @@ TUNE = (
         """,
         (
             Argument(
-                "recordings", "RECORDINGS", "A folder of sound files and texts, or a manifest: CSV, JSONL, LJSpeech."
+                "recordings", "RECORDINGS", "A folder of sound files and texts, or a manifest: CSV, JSONL, LJSpeech.",
             ),
-            YES,
-            FORCE,
+            YES, FORCE,
         ),
         {"tuning": "commands:Tuning", "model": "table:Model", **OPENING},
-        # settings files have options of these names for speech
         Rules(typed_only={"name", "consent", "licence"}, own_only={"language", "output_dir", "seed"}),
     ),
 )
@@ -335,52 +262,33 @@ MODEL = Argument("name", "NAME", "0.6b, 1.7b-base, hf:ORG/REPO ...", complete="h
 
 MODELS = (
     Command("models", "", "List, download, verify and remove models."),
-    Command(
-        "models list",
-        "cli.models:list_",
-        "List models with size and location.",
-        (Option("remote", "--remote", "Also list models that can be downloaded."),),
-        MESSAGES,
+    Command("models list", "cli.models:list_", "List models with size and location.",
+        (Option("remote", "--remote", "Also list models that can be downloaded."),), MESSAGES,
     ),
-    Command(
-        "models pull",
-        "cli.models:pull",
-        "Download a model. Files that are already here are kept.",
+    Command("models pull", "cli.models:pull", "Download a model. Files that are already here are kept.",
         (
             MODEL,
             Option("revision", "--revision", "Use this revision instead of the pinned one.", "REV"),
             Option("mirror", "--mirror", "Hub mirror URL.", "URL"),
             Option(
-                "with_thinker",
-                "--with-thinker",
+                "with_thinker", "--with-thinker",
                 "Also the thinker of omni, for omnitts ask (66 GiB instead of 12 GiB).",
             ),
         ),
         {"messages": "table:Messages", "network": "table:Network"},
     ),
     Command("models path", "cli.models:path", "Print the folder of a model.", (MODEL,), MESSAGES),
-    Command(
-        "models verify",
-        "cli.models:verify",
-        "Check every file of a model against its SHA-256.",
-        (Argument("name", "[NAME]", "A model; all, if left out.", required=False),),
-        MESSAGES,
+    Command("models verify", "cli.models:verify", "Check every file of a model against its SHA-256.",
+        (Argument("name", "[NAME]", "A model; all, if left out.", required=False),), MESSAGES,
     ),
-    Command(
-        "models rm",
-        "cli.models:rm",
-        "Remove a downloaded model, or with NAME/q8 what was made of it.",
-        (MODEL, YES),
-        MESSAGES,
+    Command("models rm", "cli.models:rm", "Remove a downloaded model, or with NAME/q8 what was made of it.",
+        (MODEL, YES), MESSAGES,
     ),
 )
 
 CODEC = (
     Command("codec", "", "Convert sound to codec codes and back."),
-    Command(
-        "codec encode",
-        "cli.codec:encode",
-        "Encode sound to codec codes.",
+    Command("codec encode", "cli.codec:encode", "Encode sound to codec codes.",
         (
             Argument("sound", "SOUND", "wav, flac, mp3, ogg or opus; - is stdin."),
             Argument("file", "[CODES]", "Safetensors file to write, as with -o; - is stdout.", required=False),
@@ -388,10 +296,7 @@ CODEC = (
         ),
         {"model": "table:Model", **OPENING},
     ),
-    Command(
-        "codec decode",
-        "cli.codec:decode",
-        "Decode codec codes to sound.",
+    Command("codec decode", "cli.codec:decode", "Decode codec codes to sound.",
         (
             Argument("file", "CODES", "Safetensors file with the tensor `codes`; - is stdin."),
             Argument("sound", "[SOUND]", "Sound file to write, as with -o.", required=False),
@@ -401,10 +306,7 @@ CODEC = (
 )
 
 CHECKS = (
-    Command(
-        "bench",
-        "cli.bench:bench",
-        """Measure speed and latency.
+    Command("bench", "cli.bench:bench", """Measure speed and latency.
 
         \b
         omnitts bench                              1, 4 and 10 requests at a time
@@ -420,20 +322,12 @@ CHECKS = (
             Option("quality", "--quality", "Compare weights in 8 bits with float32, on the CPU."),
         ),
         {
-            "load": "commands:Load",
-            "what": "commands:What",
-            "server": "commands:Server",
-            "answer": "commands:Answer",
-            "lengths": "commands:Lengths",
-            "machine": "table:Machine",
-            "network": "table:Network",
+            "load": "commands:Load", "what": "commands:What", "server": "commands:Server", "answer": "commands:Answer",
+            "lengths": "commands:Lengths", "machine": "table:Machine", "network": "table:Network",
             "messages": "table:Messages",
         },
     ),
-    Command(
-        "doctor",
-        "cli.doctor:doctor",
-        """Check this machine. Exit code 0 if speech works on any device, else 5.
+    Command("doctor", "cli.doctor:doctor", """Check this machine. Exit code 0 if speech works on any device, else 5.
 
         \b
         omnitts doctor
@@ -455,20 +349,13 @@ REPAIRS = Rules(tolerant=True)
 
 CONFIG = (
     Command("config", "", "Show and change settings."),
-    Command(
-        "config path",
-        "cli.config:path",
-        """Print the path of the file that `set` writes.
+    Command("config path", "cli.config:path", """Print the path of the file that `set` writes.
 
         On a terminal, also the other files that are read, strongest first; --json lists all.
         """,
-        groups=MESSAGES,
-        rules=REPAIRS,
+        groups=MESSAGES, rules=REPAIRS,
     ),
-    Command(
-        "config show",
-        "cli.config:show",
-        """Print the settings that differ from their defaults.
+    Command("config show", "cli.config:show", """Print the settings that differ from their defaults.
 
         The model and the voice are always shown. `omnitts help settings` explains files and environment variables.
         """,
@@ -480,28 +367,16 @@ CONFIG = (
         REPAIRS,
     ),
     Command("config get", "cli.config:get", "Print one setting as it would be used.", (KEY,), MESSAGES, REPAIRS),
-    Command(
-        "config set",
-        "cli.config:set",
-        "Write one setting to your settings file.",
+    Command("config set", "cli.config:set", "Write one setting to your settings file.",
         (KEY, Argument("value", "VALUE", "New value.")),
         MESSAGES,
         Rules(tolerant=True, negative_values=True),
     ),
-    Command(
-        "config unset",
-        "cli.config:unset",
-        "Remove one setting from your settings file, even a misspelt one.",
-        (KEY,),
-        MESSAGES,
-        REPAIRS,
+    Command("config unset", "cli.config:unset", "Remove one setting from your settings file, even a misspelt one.",
+        (KEY,), MESSAGES, REPAIRS,
     ),
-    Command(
-        "config edit",
-        "cli.config:edit",
-        "Edit your settings file with $VISUAL or $EDITOR.",
-        groups=MESSAGES,
-        rules=REPAIRS,
+    Command("config edit", "cli.config:edit", "Edit your settings file with $VISUAL or $EDITOR.",
+        groups=MESSAGES, rules=REPAIRS,
     ),
 )
 
@@ -512,10 +387,7 @@ TOPICS = (
 """The pages of `omnitts help`, in the order of its list."""
 
 HELP = (
-    Command(
-        "completion",
-        "cli.help:completion",
-        """Print the completion script of a shell.
+    Command("completion", "cli.help:completion", """Print the completion script of a shell.
 
         \b
         omnitts completion bash > ~/.local/share/bash-completion/completions/omnitts
@@ -525,10 +397,7 @@ HELP = (
         (Argument("shell", "bash|zsh|fish|powershell", "The shell.", complete="shell_names"),),
         MESSAGES,
     ),
-    Command(
-        "help",
-        "cli.help:help",
-        """Show a help page, or list the topics.
+    Command("help", "cli.help:help", """Show a help page, or list the topics.
 
         \b
         omnitts help                 list the topics
@@ -539,11 +408,12 @@ HELP = (
         (
             Option("man", "--man", "Write a manual page of every command and topic into this folder.", "DIR"),
             Argument(
-                "words", "[TOPIC|COMMAND]", "A page, or a command.", many=True, required=False, complete="topic_names"
+                "words", "[TOPIC|COMMAND]", "A page, or a command.", many=True, required=False, complete="topic_names",
             ),
         ),
     ),
 )
+# fmt: on
 
 COMMANDS = (*SPEECH, *VOICES, *TUNE, *MODELS, *CODEC, *CHECKS, *CONFIG, *HELP)
 """All rows, in the order of the list of commands."""
