@@ -20,15 +20,6 @@ from omnitts_cli.request import Failed
 from omnitts_cli.voices import Cloned, Named
 
 
-def test_batched_is_single() -> None:
-    requests = requests_of(12)
-    alone = speak(requests, 1)
-    for slots, order in ((5, requests[::-1]), (12, requests[7:] + requests[:7])):
-        together = speak(order, slots)
-        for name in alone:
-            same(alone[name], together[name])
-
-
 @pytest.fixture(scope="module")
 def said_plainly(model: SpeechModel) -> dict[str, Result]:
     return speak(requests_of(14), engine=engine_of(5, of=model))

@@ -58,6 +58,11 @@ def part(hub: Hub, tmp_path: Path, path: str = "model.safetensors") -> Path:
     return part_of(cache(tmp_path) / "blobs" / hub.sha256(path))
 
 
+def arrived(hub: Hub, tmp_path: Path) -> bool:
+    blob = cache(tmp_path) / "blobs" / hub.sha256("model.safetensors")
+    return blob.read_bytes() == hub.files["model.safetensors"]
+
+
 def test_only_what_is_needed_arrives(hub: Hub, tmp_path: Path) -> None:
     found = pull(WANTED)
     assert found == Found(cache(tmp_path) / "snapshots" / hub.commit, NAME, hub.commit)
@@ -94,7 +99,7 @@ def test_progress_adds_up(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_broken_line_is_picked_up_where_it_broke(hub: Hub, tmp_path: Path, at: int) -> None:
     hub.fails("GET", f"{hub.commit}/model.safetensors", send=at)
     pull(WANTED)
-    assert (cache(tmp_path) / "blobs" / hub.sha256("model.safetensors")).read_bytes() == hub.files["model.safetensors"]
+    assert arrived(hub, tmp_path)
     second = hub.asked_for(f"{hub.commit}/model.safetensors")[-1]
     assert int(second.partition(" from ")[2] or 0) == at - at % 1024
 
@@ -120,7 +125,7 @@ def test_two_at_once_fetch_once(hub: Hub, tmp_path: Path) -> None:
     assert first == second
     whole = [line for line in hub.asked_for(f"{hub.commit}/model.safetensors") if " from " not in line]
     assert len(whole) == 1
-    assert (cache(tmp_path) / "blobs" / hub.sha256("model.safetensors")).read_bytes() == hub.files["model.safetensors"]
+    assert arrived(hub, tmp_path)
 
 
 def test_a_killed_process_leaves_a_part_that_the_next_one_uses(hub: Hub, tmp_path: Path) -> None:
@@ -148,24 +153,17 @@ def test_a_killed_process_leaves_a_part_that_the_next_one_uses(hub: Hub, tmp_pat
     assert hub.asked_for(f"{hub.commit}/model.safetensors")[-1].endswith(f" from {here}")
 
 
-def test_a_server_that_ignores_ranges(hub: Hub, tmp_path: Path) -> None:
+@pytest.mark.parametrize("stale", [b"x" * 1000, b"x" * 299_999, b"x" * 400_000, None])
+def test_a_part_that_is_of_no_use_is_thrown_away_once(hub: Hub, tmp_path: Path, stale: bytes | None) -> None:
+    """It is wrong, or right and the server ignores ranges."""
     waiting = part(hub, tmp_path)
     waiting.parent.mkdir(parents=True)
-    waiting.write_bytes(hub.files["model.safetensors"][:1000])
-    hub.fails("GET", f"{hub.commit}/model.safetensors", ignore_range=True)
+    waiting.write_bytes(hub.files["model.safetensors"][:1000] if stale is None else stale)
+    if stale is None:
+        hub.fails("GET", f"{hub.commit}/model.safetensors", ignore_range=True)
     reported: list[DownloadProgress] = []
     pull(WANTED, report=reported.append)
-    assert reported[-1].done_bytes == reported[-1].total_bytes
-
-
-@pytest.mark.parametrize("stale", [b"x" * 1000, b"x" * 299_999, b"x" * 400_000])
-def test_a_wrong_part_is_thrown_away_once(hub: Hub, tmp_path: Path, stale: bytes) -> None:
-    waiting = part(hub, tmp_path)
-    waiting.parent.mkdir(parents=True)
-    waiting.write_bytes(stale)
-    reported: list[DownloadProgress] = []
-    pull(WANTED, report=reported.append)
-    assert (cache(tmp_path) / "blobs" / hub.sha256("model.safetensors")).read_bytes() == hub.files["model.safetensors"]
+    assert arrived(hub, tmp_path)
     assert reported[-1].done_bytes == reported[-1].total_bytes
 
 
@@ -239,34 +237,26 @@ def test_a_hub_that_never_ends_its_answer(hub: Hub, monkeypatch: pytest.MonkeyPa
 
 
 def test_silence_is_not_waited_for(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    from huggingface_hub import constants
-
-    monkeypatch.setattr(constants, "HF_HUB_DOWNLOAD_TIMEOUT", 0.4)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DOWNLOAD_TIMEOUT", 0.4)
     hub.fails("GET", "/model.safetensors", send=2048, stall=True, times=1)
     pull(WANTED)
     assert hub.asked_for(f"{hub.commit}/model.safetensors")[-1].endswith(" from 2048")
 
 
-def test_an_unreachable_hub_is_reported(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    from huggingface_hub import constants
-
-    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+@pytest.mark.parametrize(
+    ("address", "cause", "hint"),
+    [("http://127.0.0.1:9", "network: ", "proxies"), ("nonsense", "http://", "HF_ENDPOINT")],
+)
+def test_an_address_without_a_hub_is_reported(
+    address: str, cause: str, hint: str, hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", address)
     error = refused(hub)
-    assert "network: " in (error.cause or "") and "proxies" in (error.hint or "")
-
-
-def test_an_address_that_is_none(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    from huggingface_hub import constants
-
-    monkeypatch.setattr(constants, "ENDPOINT", "nonsense")
-    error = refused(hub)
-    assert "http://" in (error.cause or "") and "HF_ENDPOINT" in (error.hint or "")
+    assert cause in (error.cause or "") and hint in (error.hint or "")
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl to make a certificate with")
 def test_an_untrusted_certificate_is_reported(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from huggingface_hub import constants
-
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     made = ["-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=127.0.0.1"]
     subprocess.run(["openssl", "req", "-x509", *made, "-keyout", key, "-out", certificate], check=True)
@@ -277,7 +267,7 @@ def test_an_untrusted_certificate_is_reported(hub: Hub, tmp_path: Path, monkeypa
     server.handle_error = lambda *_: None  # type: ignore[method-assign]
     thread = Thread(target=server.serve_forever)
     thread.start()
-    monkeypatch.setattr(constants, "ENDPOINT", f"https://127.0.0.1:{server.server_port}")
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", f"https://127.0.0.1:{server.server_port}")
     try:
         error = refused(hub)
     finally:
@@ -367,9 +357,7 @@ def test_offline_names_the_model_and_the_command(hub: Hub) -> None:
 
 
 def test_the_hubs_own_switch_counts(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    from huggingface_hub import constants
-
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(ModelError, match="HF_HUB_OFFLINE is set"):
         find(NAME)
     assert hub.asked == []
