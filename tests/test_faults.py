@@ -30,11 +30,9 @@ FAULTS = [
         "engine/slots.py",
         "self.launched > self.written",
         "self.launched > self.written + 1",
-        "engine/test_slots_record.py",
+        "engine/test_slots.py",
     ),
-    Fault(
-        "engine/slots.py", "self.launched < self.limit", "self.launched <= self.limit", "engine/test_slots_record.py"
-    ),
+    Fault("engine/slots.py", "self.launched < self.limit", "self.launched <= self.limit", "engine/test_slots.py"),
     Fault("engine/codec_jobs.py", "lead_s / 2 / frame_s", "lead_s / frame_s", "engine/test_codec_jobs_due.py"),
     Fault("engine/admission.py", "max(record.launched - 1, 0)", "record.launched", "engine/test_admission.py"),
     Fault("engine/admission.py", "self.free.append(record.slot)", "pass", "engine/test_engine.py -k cancelling_frees"),

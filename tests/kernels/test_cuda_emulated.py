@@ -22,7 +22,7 @@ from omnitts_cli.kernels.cuda import attend, predictor, prefetched, rows, talker
 from omnitts_cli.kernels.cuda.layout import Layout, norms
 from omnitts_cli.kernels.ops import LayerWeights, PredictorParts
 
-pytestmark = pytest.mark.skipif(cuda_emulator.compiler() is None, reason="needs a C++ compiler on x86-64")
+pytestmark = cuda_emulator.in_the_emulator
 GROUPS, LAYERS, CAPACITY = 3, 2, 90
 CPU = torch.device("cpu")
 

@@ -67,6 +67,9 @@ def compiler() -> str | None:
     return shutil.which("c++") if platform.machine() == "x86_64" else None
 
 
+in_the_emulator = pytest.mark.skipif(compiler() is None, reason="needs a C++ compiler on x86-64")
+
+
 def pieces(text: str) -> Iterator[tuple[str, str]]:
     """Pairs of text and the inside of the `asm` statement that follows it; the last is empty."""
     begin = 0

@@ -1,4 +1,4 @@
-"""Twins are tried with this: settings of a draw, and a table of slots in every state."""
+"""Twins are tried with this: settings of a draw, a table of slots in every state, experts."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from omnitts_cli.kernels import plain_frame
+from omnitts_cli.kernels.ops import ExpertBlock
 from omnitts_cli.request import COLDEST
 
 SLOTS, RING, FRAMES, GROUPS, AUDIO, VOCABULARY, WIDTH, END = 41, 4, 12, 5, 10, 24, 24, 15
@@ -133,6 +134,27 @@ def finishes_alike(finish: Operation, where: torch.device, dtype: torch.dtype) -
     for name in ("position", "report", "live", "seen", "last", "repeats"):
         assert torch.equal(getattr(fast, name), getattr(truth, name)), name
     assert set(truth.report[1][table.live].tolist()) == set(range(5))
+
+
+def experts_case(
+    rows: int, every: int, always: int, chosen: int, inner: int, hidden: int, where: torch.device, dtype: torch.dtype
+) -> tuple[Tensor, Tensor, ExpertBlock]:
+    """Rows, a norm, and a block of `every` experts, of which all rows use the last `always`."""
+    seed = torch.Generator().manual_seed(rows + every * inner)
+
+    def random(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=seed).to(where, dtype)
+
+    count = every - always
+    block = ExpertBlock(
+        router=random(count + (always > 0), hidden) * hidden**-0.5 * 2,
+        gate_up=random(every, 2 * inner, hidden) * hidden**-0.5,
+        down=random(every, hidden, inner) * inner**-0.5,
+        count=count,
+        chosen=chosen,
+        renormalised=chosen > 1,
+    )
+    return random(rows, hidden), (torch.rand(hidden, generator=seed) + 0.5).to(where, dtype), block
 
 
 def close(fast: Tensor, truth: Tensor) -> None:

@@ -17,6 +17,11 @@ HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9,
 NEEDS_HOPPER = [pytest.mark.gpu, pytest.mark.skipif(not HOPPER, reason="needs a Hopper GPU")]
 
 
+def on_hopper(test: Callable[..., None]) -> Callable[..., None]:
+    """For a single test of a file."""
+    return NEEDS_HOPPER[0](NEEDS_HOPPER[1](test))
+
+
 def rotations(positions: int, device: str = "cuda") -> tuple[Tensor, Tensor]:
     """Cosines and sines of the released talker's rotary embedding, [positions, 64] each."""
     angle = torch.arange(positions, device=device)[:, None] * 1e6 ** -(torch.arange(64, device=device) / 64)

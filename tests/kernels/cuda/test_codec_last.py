@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import cuda_emulator
 import pytest
 import tables
 import torch
-from cuda_emulator import EmulatedKernel
-from hopper import HOPPER, random, relative_error
+from cuda_emulator import EmulatedKernel, in_the_emulator
+from hopper import on_hopper, random, relative_error
 from torch import Tensor
 
 from omnitts_cli.kernels import calls, plain_codec
@@ -92,7 +91,7 @@ def test_layers_that_do_not_suit() -> None:
     assert not suits(first, [*layers[:2], (layers[2][0], replace(layers[2][1], activation=""))], weight)
 
 
-@pytest.mark.skipif(cuda_emulator.compiler() is None, reason="needs a C++ compiler on x86-64")
+@in_the_emulator
 @pytest.mark.parametrize(("streams", "turns", "programs", "seed"), [(1, 2, 2, 0), (2, 3, 4, 1), (3, 1, 2, 2)])
 def test_emulated(streams: int, turns: int, programs: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs that begin at the beginning of a stream and within one, that go on to the next one, and idle ones."""
@@ -108,7 +107,7 @@ def test_emulated(streams: int, turns: int, programs: int, seed: int, monkeypatc
     check(before, tracks, sound, plain(whole, layers, residual, weight, bias), whole)
 
 
-@pytest.mark.skipif(cuda_emulator.compiler() is None, reason="needs a C++ compiler on x86-64")
+@in_the_emulator
 def test_bits_do_not_depend_on_the_other_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stream alone in a call, beside another one, and in two calls of which the second has the first's history."""
     monkeypatch.setattr(codec_last, "Kernel", EmulatedKernel)
@@ -133,8 +132,7 @@ def test_bits_do_not_depend_on_the_other_rows(monkeypatch: pytest.MonkeyPatch) -
     assert torch.equal(torch.cat([begun, call(second, residual[:1, COLUMNS:].contiguous(), 2)], 1), together)
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not HOPPER, reason="needs a Hopper card")
+@on_hopper
 @pytest.mark.parametrize(("streams", "frames"), [(32, 16), (16, 16), (24, 8), (16, 8), (7, 8), (32, 2), (1, 16)])
 def test_on_a_card(streams: int, frames: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last rise and the end of the codec. A second call gives the same bits."""
@@ -156,8 +154,7 @@ def test_on_a_card(streams: int, frames: int, monkeypatch: pytest.MonkeyPatch) -
     assert all(torch.equal(a.nan_to_num(9), b.nan_to_num(9)) for a, b in zip(tracks, again, strict=True))
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not HOPPER, reason="needs a Hopper card")
+@on_hopper
 def test_calls_that_do_not_suit() -> None:
     first, layers, (weight, bias) = rise("cuda"), units("cuda"), closing("cuda")
     for streams, columns in ((1, COLUMNS), (128, 1024)):  # too few; not whole turns

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from types import ModuleType
 
-import cuda_emulator
 import pytest
 import tables
 import torch
 from codec_case import halves
-from cuda_emulator import EmulatedKernel
-from hopper import HOPPER, random, relative_error
+from cuda_emulator import EmulatedKernel, in_the_emulator
+from hopper import on_hopper, random, relative_error
 from precise import without_tf32
 from torch import Tensor
 
@@ -85,7 +85,14 @@ def test_registers_suffice(source: str, threads: int) -> None:
 # ---- in the emulator
 
 
-@pytest.mark.skipif(cuda_emulator.compiler() is None, reason="needs a C++ compiler on x86-64")
+@pytest.fixture
+def emulated(monkeypatch: pytest.MonkeyPatch) -> Callable[[Kind], EmulatedKernel]:
+    """The kernel of a kind."""
+    monkeypatch.setattr(codec_tiles, "Kernel", EmulatedKernel)
+    return lambda kind: codec_tiles.compiled.__wrapped__(kind, 0)
+
+
+@in_the_emulator
 @pytest.mark.parametrize(
     ("kind", "streams", "blocks", "seed"),
     [
@@ -96,12 +103,12 @@ def test_registers_suffice(source: str, threads: int) -> None:
         ),
     ],
 )
-def test_emulated(kind: Kind, streams: int, blocks: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_emulated(
+    kind: Kind, streams: int, blocks: int, seed: int, emulated: Callable[[Kind], EmulatedKernel],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     """Whole and partial turns, programs that go on to the next stream, threads in turn and in any order."""
-    monkeypatch.setattr(codec_tiles, "Kernel", EmulatedKernel)
     monkeypatch.setattr(EmulatedKernel, "order", seed)
-    kernel = codec_tiles.compiled.__wrapped__(kind, 0)
-    assert kernel is not None
     dilation = 3 if kind.point else 1
     conv = layer(kind.outputs, kind.inputs, kind.taps, dilation)
     point = layer(kind.outputs, kind.outputs) if kind.point else None
@@ -111,7 +118,15 @@ def test_emulated(kind: Kind, streams: int, blocks: int, seed: int, monkeypatch:
     before, plain_wide, plain_track = track[:, :8].clone(), wide.clone(), track.clone()
     programs = 2 * kind.slices
     codec_tiles.launch(
-        kernel, kind, programs, packed(kind, conv, point), x, dilation, wide if kind.adds else None, wide, track[:, 8:]
+        emulated(kind),
+        kind,
+        programs,
+        packed(kind, conv, point),
+        x,
+        dilation,
+        wide if kind.adds else None,
+        wide,
+        track[:, 8:],
     )
     if point is not None:
         plain_codec.residual_unit(x, conv, point, plain_wide, True, plain_track[:, 8:])
@@ -122,35 +137,29 @@ def test_emulated(kind: Kind, streams: int, blocks: int, seed: int, monkeypatch:
     assert relative_error(wide, plain_wide) < 1e-3
 
 
-@pytest.mark.skipif(cuda_emulator.compiler() is None, reason="needs a C++ compiler on x86-64")
+@in_the_emulator
 @pytest.mark.parametrize("channels", list(UNITS))
-def test_emulated_saturation(channels: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_emulated_saturation(channels: int, emulated: Callable[[Kind], EmulatedKernel]) -> None:
     """Residual and output are float16 and stay finite."""
-    monkeypatch.setattr(codec_tiles, "Kernel", EmulatedKernel)
     kind = UNITS[channels]
-    kernel = codec_tiles.compiled.__wrapped__(kind, 0)
-    assert kernel is not None
     conv, point = layer(channels, channels, 7), layer(channels, channels)
     conv = replace(conv, weight=conv.weight * 60000)
     x, wide = random(1, 64 + 6, channels).half(), random(1, 64, channels, seed=5).half()
     out, plain_wide, plain_out = torch.empty_like(wide), wide.clone(), torch.empty_like(wide)
-    codec_tiles.launch(kernel, kind, 2 * kind.slices, packed(kind, conv, point), x, 1, wide, wide, out)
+    codec_tiles.launch(emulated(kind), kind, 2 * kind.slices, packed(kind, conv, point), x, 1, wide, wide, out)
     plain_codec.residual_unit(x, conv, point, plain_wide, True, plain_out)
     for got, wanted in ((wide, plain_wide), (out, plain_out)):
         assert got.isfinite().all() and got.abs().max() == 65504
         assert relative_error(got, wanted) < 1e-3
 
 
-@pytest.mark.skipif(cuda_emulator.compiler() is None, reason="needs a C++ compiler on x86-64")
-def test_without_the_snake(monkeypatch: pytest.MonkeyPatch) -> None:
+@in_the_emulator
+def test_without_the_snake(emulated: Callable[[Kind], EmulatedKernel]) -> None:
     """The last rise writes only its result before the snake."""
-    monkeypatch.setattr(codec_tiles, "Kernel", EmulatedKernel)
-    kind = PRODUCTS[2, 192, 288, False]
-    kernel, conv = codec_tiles.compiled.__wrapped__(kind, 0), layer(288, 192, 2)
-    assert kernel is not None
+    kind, conv = PRODUCTS[2, 192, 288, False], layer(288, 192, 2)
     x = random(2, 2 * 64 + 1, 192).half()
     made, wanted = (torch.full((2, 128, 288), 7.0).half() for _ in range(2))
-    codec_tiles.launch(kernel, kind, 2 * kind.slices, packed(kind, conv, None), x, 1, None, made, None)
+    codec_tiles.launch(emulated(kind), kind, 2 * kind.slices, packed(kind, conv, None), x, 1, None, made, None)
     plain_codec.product(x, conv, before=wanted)
     assert relative_error(made, wanted) < 1e-3
 
@@ -181,8 +190,7 @@ CASES = [
 ]
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not HOPPER, reason="needs a Hopper card")
+@on_hopper
 @pytest.mark.parametrize(("kind", "dilation", "streams", "blocks", "keep"), CASES)
 def test_results(kind: Kind, dilation: int, streams: int, blocks: int, keep: bool) -> None:
     """Any number of blocks of 64 columns, in any number of streams; twice with the same bits."""
@@ -201,8 +209,7 @@ def test_results(kind: Kind, dilation: int, streams: int, blocks: int, keep: boo
         assert torch.equal(mine, again)
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not HOPPER, reason="needs a Hopper card")
+@on_hopper
 def test_the_released_codec() -> None:
     """Large calls of the ordinary kernels, and calls of other sizes: near to float32 on the whole clip."""
     from omnitts_cli.models.slot_decoder import slot_decoder
@@ -222,8 +229,7 @@ def test_the_released_codec() -> None:
             assert relative_error(sound, whole) < 2.6e-3, sizes
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not HOPPER, reason="needs a Hopper card")
+@on_hopper
 def test_large_values_saturate() -> None:
     conv, point = layer(96, 96, 7, device="cuda"), layer(96, 96, device="cuda")
     conv = replace(conv, weight=conv.weight * 60000)

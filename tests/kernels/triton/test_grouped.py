@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import tables
 import torch
-from frame_table import close
+from frame_table import close, experts_case
 from torch import Tensor
 
 from omnitts_cli.kernels import plain
@@ -19,18 +19,9 @@ SIZES = [(8, 3, 24, 64), (13, 1, 32, 96), (16, 8, 40, 32)]
 
 
 def made(
-    rows: int, count: int, chosen: int, inner: int, hidden: int, where, dtype
+    rows: int, count: int, chosen: int, inner: int, hidden: int, where: torch.device, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor, ExpertBlock]:
-    seed = torch.Generator().manual_seed(rows + count)
-
-    def random(*shape: int) -> Tensor:
-        return torch.randn(shape, generator=seed).to(where, dtype)
-
-    block = ExpertBlock(
-        random(count, hidden) * hidden**-0.5 * 2, random(count, 2 * inner, hidden) * hidden**-0.5,
-        random(count, hidden, inner) * inner**-0.5, count, chosen, chosen > 1,
-    )  # fmt: skip
-    return random(rows, hidden), (torch.rand(hidden, generator=seed) + 0.5).to(where, dtype), block
+    return experts_case(rows, count, 0, chosen, inner, hidden, where, dtype)
 
 
 def product(rows: Tensor, weights: Tensor, offs: Tensor) -> Tensor:

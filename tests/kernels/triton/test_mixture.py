@@ -8,7 +8,7 @@ import pytest
 import tables
 import torch
 from codec_case import INTERPRETED
-from frame_table import close
+from frame_table import close, experts_case
 from hopper import captured
 from torch import Tensor
 
@@ -27,27 +27,7 @@ ROWS = [1, 3, 9, 70, 300]
 def case(request: pytest.FixtureRequest, where: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor, ExpertBlock]:
     """x, norm, block."""
     rows, every, always, chosen, inner, hidden = request.param
-    return made(rows, every, always, chosen, inner, hidden, where, dtype)
-
-
-def made(
-    rows: int, every: int, always: int, chosen: int, inner: int, hidden: int, where: torch.device, dtype: torch.dtype
-) -> tuple[Tensor, Tensor, ExpertBlock]:
-    seed = torch.Generator().manual_seed(rows + every * inner)
-
-    def random(*shape: int) -> Tensor:
-        return torch.randn(shape, generator=seed).to(where, dtype)
-
-    count = every - always
-    block = ExpertBlock(
-        router=random(count + (always > 0), hidden) * hidden**-0.5 * 2,
-        gate_up=random(every, 2 * inner, hidden) * hidden**-0.5,
-        down=random(every, hidden, inner) * inner**-0.5,
-        count=count,
-        chosen=chosen,
-        renormalised=chosen > 1,
-    )
-    return random(rows, hidden), (torch.rand(hidden, generator=seed) + 0.5).to(where, dtype), block
+    return experts_case(rows, every, always, chosen, inner, hidden, where, dtype)
 
 
 def said(x: Tensor, norm: Tensor, block: ExpertBlock) -> Tensor:
@@ -75,7 +55,7 @@ def test_experts_are_the_plain_ones(case: tuple[Tensor, Tensor, ExpertBlock]) ->
 def test_both_forms_agree_and_rows_keep_to_themselves(where: torch.device) -> None:
     from omnitts_cli.kernels.triton.mixture import few, together
 
-    x, norm, block = made(20, 10, 2, 3, 32, 64, where, torch.float32)
+    x, norm, block = experts_case(20, 10, 2, 3, 32, 64, where, torch.float32)
     alone = few(x, norm, EPS, block)
     torch.testing.assert_close(together(x, norm, EPS, block), alone, rtol=1e-5, atol=1e-5)
     assert torch.equal(torch.cat([few(row[None], norm, EPS, block) for row in x]), alone)
@@ -85,7 +65,7 @@ def test_both_forms_agree_and_rows_keep_to_themselves(where: torch.device) -> No
 def test_a_row_of_nan_does_not_change_the_others(where: torch.device, rows: int) -> None:
     experts = tables.card().experts
 
-    x, norm, block = made(rows, 10, 2, 3, 32, 64, where, torch.float32)
+    x, norm, block = experts_case(rows, 10, 2, 3, 32, 64, where, torch.float32)
     clean = experts(x, norm, EPS, block)
     x[1] = float("nan")
     out = experts(x, norm, EPS, block)
@@ -99,7 +79,7 @@ def test_captured_is_eager(where: torch.device, rows: int) -> None:
     """The experts of a row change from replay to replay; a captured step must not keep the first ones."""
     experts = tables.card().experts
 
-    x, norm, block = made(rows, 10, 2, 3, 32, 64, where, torch.bfloat16)
+    x, norm, block = experts_case(rows, 10, 2, 3, 32, 64, where, torch.bfloat16)
     experts(x, norm, EPS, block)
     out, graph = captured(lambda: experts(x, norm, EPS, block))
     for seed in range(4):
@@ -111,5 +91,5 @@ def test_captured_is_eager(where: torch.device, rows: int) -> None:
 def test_sizes_that_no_tile_divides_go_the_plain_way(where: torch.device) -> None:
     experts = tables.card().experts
 
-    x, norm, block = made(3, 5, 1, 2, 24, 40, where, torch.float32)
+    x, norm, block = experts_case(3, 5, 1, 2, 24, 40, where, torch.float32)
     assert torch.equal(experts(x, norm, EPS, block), plain.experts(x, norm, EPS, block))
