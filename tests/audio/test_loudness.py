@@ -133,20 +133,10 @@ def test_sound_that_has_room_is_only_multiplied() -> None:
     assert np.allclose(found, sound * 10 ** (sink.reached.gain_db / 20), rtol=1e-6, atol=0)
 
 
-LINES = [
-    "The quick brown fox jumps over the lazy dog, and then it goes home to sleep in the sun.", "Yes.",
-    "What? No! Stop it right now!", "Peter Piper picked a peck of pickled peppers.", "One, two, three.",
-]  # fmt: skip
-VOICES = ("henry", "clara", "hugh", "emily", "helen", "finn", "edith", "arthur")
-MANY = [pytest.param(text, VOICES[(5 * n + m) % 8], 5 * n + m, marks=pytest.mark.slow)
-        for n in range(4) for m, text in enumerate(LINES)]  # fmt: skip
-
-
-@pytest.mark.parametrize(("text", "voice", "seed"), [(LINES[3], "finn", 7), *MANY])
-def test_what_the_embedded_model_says_reaches_its_target(text: str, voice: str, seed: int) -> None:
-    """Gain alone left these lines at -20 to -17 LUFS."""
+def test_what_the_embedded_model_says_reaches_its_target() -> None:
+    """Gain alone left this line at -20 to -17 LUFS, as it did 19 others in all voices."""
     with omnitts_cli.load("tiny", device="cpu", threads=1, slots=1) as tts:
-        clip = tts.speak(text, voice=voice, seed=seed, loudness=-16)
+        clip = tts.speak("Peter Piper picked a peck of pickled peppers.", voice="finn", seed=7, loudness=-16)
     assert lufs(clip.samples, clip.sample_rate) == pytest.approx(-16.0, abs=0.5)
     assert curve(clip.samples).max() <= 10 ** (-1 / 20)
 

@@ -142,8 +142,8 @@ def step(kernel: Any, x: Tensor, at: Tensor, slots: Tensor, keys: Tensor, values
     [
         (1, [70, 0, 7, 63, 89], 5),
         pytest.param(1, [70], 0, marks=pytest.mark.slow),  # one row is also in the test below
-        pytest.param(2, [33], 4, marks=pytest.mark.slow),
-        pytest.param(2, [89, 8, 64], 0, marks=pytest.mark.slow),
+        (2, [33], 4),
+        (2, [89, 8, 64], 0),
     ],
 )
 def test_a_step(blocks: int, places: list[int], order: int) -> None:
@@ -171,7 +171,7 @@ def test_a_step(blocks: int, places: list[int], order: int) -> None:
     [
         (1, 9, 0, 1), pytest.param(1, 17, 4, 2, marks=pytest.mark.slow),
         pytest.param(1, 64, 0, 2, marks=pytest.mark.slow), pytest.param(1, 67, 0, 1, marks=pytest.mark.slow),
-        pytest.param(2, 9, 3, 1, marks=pytest.mark.slow), pytest.param(2, 33, 0, 2, marks=pytest.mark.slow),
+        (2, 9, 3, 1), pytest.param(2, 33, 0, 2, marks=pytest.mark.slow),
     ],
 )  # fmt: skip
 def test_a_step_has_the_same_bits_among_many(blocks: int, many: int, order: int, layers: int) -> None:
