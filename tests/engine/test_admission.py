@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from engine_kit import engine_of, requests_of
+from engine_kit import engine_of, requests_of, to_the_end
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -90,8 +90,7 @@ def turns_of_short_pieces(listener: int | None) -> int:
         names -= {news.request for news in engine.step() if isinstance(news, Failed) or news.last}
         turns += 1
     engine.cancel("listener")
-    while engine.busy:
-        engine.step()
+    to_the_end(engine)
     return turns
 
 
@@ -175,8 +174,7 @@ def test_columns_say_what_was_asked() -> None:
         engine.submit(request)
         engine.step()
         holds(engine, 0, request)
-        while engine.busy:
-            engine.step()
+        to_the_end(engine)
 
 
 def test_a_slot_that_is_free_again_is_not_live() -> None:
@@ -185,8 +183,7 @@ def test_a_slot_that_is_free_again_is_not_live() -> None:
     engine.submit(asked(0))
     engine.step()
     assert engine.columns(0)["live"]
-    while engine.busy:
-        engine.step()
+    to_the_end(engine)
     assert not engine.columns(0)["live"]
     name = engine.submit(asked(1))
     engine.step()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 import torch
-from engine_kit import same
+from engine_kit import same, to_the_end
 from golden_set import thinker_case, thinker_folder
 from omni_recipe import clip
 from precise import without_tf32
@@ -200,9 +200,7 @@ def test_an_empty_answer_has_no_sound(thinker: TextModel, talker: SpeechModel) -
     text, voice = asked("text")
     loop = loop_of(thinker, talker)
     number = loop.submit(replace(text, prompt=[*text.prompt, *thinker_case("text").meta["answer"][:-1]]), voice)
-    news = []
-    while loop.busy:
-        news += loop.step()
+    news = to_the_end(loop)
     assert [one.stopped for one in news if isinstance(one, Token)] == ["end"]
     assert [(one.request, one.last, one.chunk) for one in news if not isinstance(one, Token)] == [(number, True, None)]
     assert loop.speech.snapshot().at_rest
@@ -226,9 +224,7 @@ def test_cancelling_frees_both_slots(turns: int, thinker: TextModel, talker: Spe
         loop.step()
     loop.cancel(number)
     second = loop.submit(*asked("text_history"))
-    news = []
-    while loop.busy:
-        news += loop.step()
+    news = to_the_end(loop)
     assert not any(one.request == number for one in news if not isinstance(one, Token))
     chunks = [one.chunk for one in news if not isinstance(one, Token) and one.request == second]
     codes = np.concatenate([one.codes for one in chunks])
@@ -264,10 +260,7 @@ def test_tokens_give_way_to_frames_when_every_voice_is_ahead(thinker: TextModel,
         loop.step()
     assert 8 <= loop.speech.unread(loop._voices[number].name) <= 10  # two steps are in flight
     loop.speech._launch_frame = launched
-    clips = 0
-    while loop.busy:
-        clips += sum(not isinstance(one, Token) for one in loop.step())
-    assert clips > 5
+    assert sum(not isinstance(one, Token) for one in to_the_end(loop)) > 5
 
 
 def test_captured_equals_eager(thinker: TextModel) -> None:
@@ -288,9 +281,7 @@ def test_a_voice_that_fails_ends_its_answer_only(thinker: TextModel, talker: Spe
     text, voice = asked("text")
     bad = loop.submit(text, replace(voice, voice=Named("nobody")))
     good = loop.submit(*asked("text_history"))
-    news = []
-    while loop.busy:
-        news += loop.step()
+    news = to_the_end(loop)
     errors = [one for one in news if one.error is not None]
     assert [one.request for one in errors] == [bad]
     assert "nobody" in errors[0].error.message
@@ -359,10 +350,7 @@ def test_an_engine_sleeps_until_an_answer_begins(talker: SpeechModel) -> None:
         if ids:
             engine.feed(name, ids)
         engine.finish(name)
-        chunks = []
-        while engine.busy:
-            chunks += engine.step()
-        return np.concatenate([chunk.codes for chunk in chunks]).tolist()
+        return np.concatenate([chunk.codes for chunk in to_the_end(engine)]).tolist()
 
     for ids in ([], [7], [7, 8, 9]):
         assert spoken(True, ids) == spoken(False, ids)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tables
 import torch
-from engine_kit import plan_of
+from engine_kit import PaddingDevice, plan_of
 
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.devices.workers import Workers
@@ -32,6 +32,14 @@ def context(model: SpeechModel) -> StepContext:
 @pytest.fixture
 def jobs(context: StepContext) -> CodecJobs:
     made = CodecJobs(context, context.device.stream())
+    made.clear(range(6))
+    return made
+
+
+def padded(context: StepContext, **plan: int) -> CodecJobs:
+    """Where batches are padded, with other values of the plan."""
+    device = PaddingDevice(1)
+    made = CodecJobs(replace(context, device=device, plan=replace(context.plan, **plan)), context.device.stream())
     made.clear(range(6))
     return made
 
@@ -153,12 +161,6 @@ def test_newcomers_enter_before_all_ends_are_collected(
     assert found == collected
 
 
-class PaddingDevice(CPUDevice):
-    """A CPU that pads batches as an accelerator does."""
-
-    pads = True
-
-
 @pytest.mark.parametrize(("pads", "fills"), [(False, False), (True, False), (True, True)])
 def test_a_chunk_waits_for_those_of_others_where_batches_are_padded(
     context: StepContext, pads: bool, fills: bool
@@ -226,8 +228,7 @@ def running_beside(count: int = END_RUNNING) -> list[Record]:
 
 def test_few_ends_wait_for_others(context: StepContext) -> None:
     """While enough requests run: for some of their own time, and not for more ends than the rule asks for."""
-    jobs = CodecJobs(replace(context, device=PaddingDevice(1)), context.device.stream())
-    jobs.clear(range(6))
+    jobs = padded(context)
     beside = running_beside()
     assert not jobs.launch([ending(0, ended=0.0), *beside], turn_s=0.01)
     assert jobs.launch([ending(0, ended=1.0), *beside], turn_s=0.01)
@@ -238,7 +239,7 @@ def test_few_ends_wait_for_others(context: StepContext) -> None:
 @pytest.mark.parametrize("late", [0, 1])
 def test_ends_leave_in_one_call_when_one_of_them_can_wait_no_longer(context: StepContext, late: int) -> None:
     """Both are padded to the size of the larger one; the sound of each is that of its own frames."""
-    jobs = CodecJobs(replace(context, device=PaddingDevice(1)), context.device.stream())
+    jobs = padded(context)
     ends = [ending(slot, ended=slot == late, pending=pending) for slot, pending in enumerate((3, 7))]
     assert jobs.launch([*ends, *running_beside()], turn_s=0.01)
     (job,) = jobs.in_flight
@@ -249,8 +250,7 @@ def test_ends_leave_in_one_call_when_one_of_them_can_wait_no_longer(context: Ste
 
 
 def test_an_end_without_room_is_not_padded_for_others(context: StepContext) -> None:
-    plan = replace(context.plan, frames=61)  # the slot ends one frame after the request
-    jobs = CodecJobs(replace(context, device=PaddingDevice(1), plan=plan), context.device.stream())
+    jobs = padded(context, frames=61)  # the slot ends one frame after the request
     assert jobs.launch([ending(0, ended=1.0, pending=3), ending(1, ended=1.0, pending=4)], turn_s=0.01)
     assert jobs.launch([ending(2, ended=1.0, pending=3), ending(3, ended=1.0, pending=7)], turn_s=0.01)
     assert [sorted(one.size for one, _ in job.rows) for job in jobs.in_flight] == [[4, 4], [4], [8]]
@@ -259,7 +259,7 @@ def test_an_end_without_room_is_not_padded_for_others(context: StepContext) -> N
 @pytest.mark.parametrize("newcomer", [False, True])
 def test_while_an_end_waits_others_go_without_it(context: StepContext, newcomer: bool) -> None:
     """A first sound, and a chunk of the size of the end whose player has little sound."""
-    jobs = CodecJobs(replace(context, device=PaddingDevice(1)), context.device.stream())
+    jobs = padded(context)
     other = record(1, 1) if newcomer else record(1, 12, decoding=4)
     if not newcomer:
         other.delivered, other.closed, other.first_sound = 4, True, time.perf_counter() - 1
@@ -277,8 +277,7 @@ def test_an_end_is_waited_for_in_the_turn_after_its_launch(jobs: CodecJobs, runn
 
 
 def test_small_chunks_wait_unless_many_share_a_call(context: StepContext) -> None:
-    jobs = CodecJobs(replace(context, device=PaddingDevice(1)), context.device.stream())
-    jobs.clear(range(6))
+    jobs = padded(context)
 
     def second(lead_s: float) -> Record:
         one = record(0, 2, decoding=1)

@@ -186,8 +186,7 @@ def test_cancelled_before_anybody_knew_that_it_is_broken(poisoned_engine: Engine
         engine.cancel("worse")
         for request in good:
             same(solo(request), engine.clip(request))
-        while engine.busy:
-            engine.step()
+        to_the_end(engine)
 
 
 def test_unknown_voice_fails_alone() -> None:

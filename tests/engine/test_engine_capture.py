@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 import recording_device
 import torch
-from engine_kit import engine_of, requests_of, same, solo, speak
+from engine_kit import PaddingDevice, engine_of, requests_of, same, solo, speak, to_the_end
 
-from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.engine import codec_jobs
 from omnitts_cli.engine.engine import Engine
 from omnitts_cli.engine.slots import fitting, round_up
@@ -91,9 +90,7 @@ def test_ends_that_leave_together_change_nothing(late: bool, monkeypatch: pytest
 
 def test_buckets_with_padding() -> None:
     """Three requests in a batch of four, five in one of eight: the spare slot fills up."""
-    device = CPUDevice(1)
-    device.pads = True
-    engine = engine_of(8, device=device, buckets=(1, 4, 8))
+    engine = engine_of(8, device=PaddingDevice(1), buckets=(1, 4, 8))
     for count in (3, 5, 8):
         requests = requests_of(count, max_frames=16)
         over = speak(requests, engine=engine)
@@ -121,8 +118,7 @@ def test_uncaptured_steps_do_not_wait_either() -> None:
     for request in requests_of(4, max_frames=4, ignore_end=True):
         engine.submit(request)
     with engine.device.count_syncs() as waits:
-        while engine.busy:
-            engine.step()
+        to_the_end(engine)
     assert waits() == 0
     assert engine.frames_launched > 4
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from engine_kit import PaddingDevice
 from golden_set import thinker_case, thinker_folder
 from omni_recipe import clip
 from precise import without_tf32
@@ -75,14 +75,9 @@ def test_both_kinds_of_ends_are_in_the_cases(model: TextModel) -> None:
     assert {official(name, model)[1] for name in NAMES} == {"end", "limit"}
 
 
-def test_batched_equals_single(model: TextModel) -> None:
-    together = answers(loop_of(model), *map(asked, NAMES))  # five for four slots: one waits
-    assert together == [official(name, model) for name in NAMES]
-
-
-@pytest.mark.parametrize("rows", [1, 5, 7, 16])
-def test_a_prompt_in_parts_equals_the_whole(rows: int, model: TextModel) -> None:
-    loop = loop_of(model, run=rows, idle_run=rows)
+@pytest.mark.parametrize("rows", [1, 5, 7, 16, 1024])
+def test_batched_equals_single_with_prompts_whole_and_in_parts(rows: int, model: TextModel) -> None:
+    loop = loop_of(model, run=rows, idle_run=rows)  # five for four slots: one waits
     assert answers(loop, *map(asked, NAMES)) == [official(name, model) for name in NAMES]
 
 
@@ -220,21 +215,10 @@ def test_bytes_of_a_slot(model: TextModel) -> None:
     assert slot_bytes(model, PLAN) == 2 * 5 * 2 * 16 * 160 * 4
 
 
-class PaddingDevice(CPUDevice):
-    """A CPU that pads batches as an accelerator does."""
-
-    pads = True
-
-
-@pytest.fixture
-def padding() -> Iterator[PaddingDevice]:
-    yield PaddingDevice(1)
-
-
-def test_padded_batches_and_prompts_together(model: TextModel, padding: PaddingDevice) -> None:
-    loop = TextLoop(model, padding, PLAN)
+def test_padded_batches_and_prompts_together(model: TextModel) -> None:
+    loop = TextLoop(model, PaddingDevice(1), PLAN)
     assert answers(loop, *map(asked, NAMES)) == [official(name, model) for name in NAMES]
-    tight = TextLoop(model, padding, replace(PLAN, positions=40, together=16))
+    tight = TextLoop(model, PaddingDevice(1), replace(PLAN, positions=40, together=16))
     assert answers(tight, asked("text_no_system")) == [official("text_no_system", model)]
 
 

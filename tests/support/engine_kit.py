@@ -104,6 +104,12 @@ def engine_of(slots: int = 4, *, device: Any = None, of: SpeechModel | None = No
     return Engine(of, device, plan_of(slots, **{"pads": device.pads} | more))
 
 
+class PaddingDevice(CPUDevice):
+    """A CPU that pads batches as an accelerator does."""
+
+    pads = True
+
+
 @functools.cache
 def voices() -> tuple[Any, ...]:
     rng, facts = np.random.default_rng(0), model_over().facts
