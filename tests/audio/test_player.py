@@ -10,7 +10,7 @@ import pytest
 from patience import eventually
 
 from omnitts_cli.audio import player
-from omnitts_cli.audio.player import COMMANDS, find_player
+from omnitts_cli.audio.player import COMMANDS, PlayerOutput, find_player
 from omnitts_cli.errors import DeviceError
 
 SOUND = np.linspace(-0.5, 0.5, 4800, dtype=np.float32)
@@ -29,6 +29,12 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no
         return tmp_path
 
     return script
+
+
+def playing() -> PlayerOutput:
+    output = find_player(24000)
+    assert output is not None
+    return output
 
 
 def test_nothing_installed(install) -> None:  # type: ignore[no-untyped-def]
@@ -59,8 +65,7 @@ def test_a_player_without_a_device_is_passed_over(install, monkeypatch) -> None:
 
 def test_a_player_that_dies_is_a_device_error(install) -> None:  # type: ignore[no-untyped-def]
     folder = install("aplay", 'while [ ! -e "$0.end" ]; do sleep 0.02; done; exit 3')
-    output = find_player(24000)
-    assert output is not None
+    output = playing()
     (folder / "aplay.end").touch()
     output._child.wait(60)
     with pytest.raises(DeviceError, match="aplay"):
@@ -72,8 +77,7 @@ def test_a_player_that_dies_is_a_device_error(install) -> None:  # type: ignore[
 def test_stopping_leaves_no_child(install, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.setattr(player, "LAST_WORD_S", 0.3)
     folder = install("aplay", "trap '' TERM; : > \"$0.ready\"; while :; do sleep 0.1; done")
-    output = find_player(24000)
-    assert output is not None
+    output = playing()
     eventually((folder / "aplay.ready").exists)
     output.pause(True)
     output.stop()
@@ -84,8 +88,7 @@ def test_the_position_runs_in_real_time_and_stands_still_in_a_pause(install, mon
     now = [100.0]
     monkeypatch.setattr(player.time, "monotonic", lambda: now[0])
     install("aplay", "exec cat > /dev/null")
-    output = find_player(24000)
-    assert output is not None
+    output = playing()
     output.write(np.zeros(24000, np.float32))  # the player takes a second at once, and 0.05 s of silence before
     now[0] += 0.5
     assert output.played_s == pytest.approx(0.5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
+from typing import Any
 
 import pytest
 from bench_kit import Clock, fake_engine, script, works
@@ -10,13 +11,18 @@ from bench_kit import Clock, fake_engine, script, works
 from omnitts_cli.bench.campaign import Shape, campaign, turns
 from omnitts_cli.bench.load import Extent
 from omnitts_cli.bench.local import EngineTarget
+from omnitts_cli.bench.stats import LoadLevel
 from omnitts_cli.errors import ModelError
+
+
+def levels_of(engine: Any, **shape: Any) -> list[LoadLevel]:
+    with EngineTarget(engine) as target:
+        return list(campaign({"": target}, works, Shape(**shape)))
 
 
 def test_every_level_with_its_requests_and_without_its_warm_up() -> None:
     engine = fake_engine(script((0.01, 2)))
-    with EngineTarget(engine) as target:
-        levels = list(campaign({"": target}, works, Shape(levels=(1, 3), requests=5, warmup=2)))
+    levels = levels_of(engine, levels=(1, 3), requests=5, warmup=2)
     assert [(level.concurrency, level.requests, level.variant) for level in levels] == [(1, 5, None), (3, 5, None)]
     assert len(engine.deliveries) == 2 * (2 + 5)
     assert levels[0].host_syncs_per_frame == pytest.approx(7 / 10)
@@ -25,8 +31,7 @@ def test_every_level_with_its_requests_and_without_its_warm_up() -> None:
 
 def test_the_warm_up_is_a_round_unless_set() -> None:
     engine = fake_engine(script((0.01, 2)))
-    with EngineTarget(engine) as target:
-        levels = list(campaign({"": target}, works, Shape(levels=(1, 5), requests=5)))
+    levels = levels_of(engine, levels=(1, 5), requests=5)
     assert [level.requests for level in levels] == [5, 5]
     assert len(engine.deliveries) == (2 + 5) + (5 + 5)
     assert Shape(rate=10.0).warm_ups(None) == 2
@@ -35,8 +40,7 @@ def test_the_warm_up_is_a_round_unless_set() -> None:
 
 def test_a_slow_first_request_is_not_counted(clock: Clock) -> None:
     engine = fake_engine(script((0.5, 2)), *[script((0.02, 2))] * 9)
-    with EngineTarget(engine) as target:
-        level = next(campaign({"": target}, works, Shape(levels=(1,), requests=6, warmup=1)))
+    (level,) = levels_of(engine, levels=(1,), requests=6, warmup=1)
     assert level.e2el_ms["p99"] < 300
 
 
@@ -64,16 +68,15 @@ def test_variants_take_turns_on_the_same_works(clock: Clock) -> None:
 
 def test_a_level_can_be_a_time(clock: Clock) -> None:
     engine = fake_engine(script((0.02, 2)))
-    with EngineTarget(engine) as target:
-        level = next(campaign({"": target}, works, Shape(levels=(2,), duration_s=0.4)))
+    (level,) = levels_of(engine, levels=(2,), duration_s=0.4)
     assert level.requests > 15
     assert 0.4 <= level.duration_s < 0.7
 
 
 def test_nothing_is_measured_of_a_target_that_only_fails() -> None:
     engine = fake_engine(script(failure="no such voice"))
-    with EngineTarget(engine) as target, pytest.raises(ModelError) as caught:
-        next(campaign({"": target}, works, Shape()))
+    with pytest.raises(ModelError) as caught:
+        levels_of(engine)
     assert caught.value.cause == "no such voice"
     assert len(engine.deliveries) == 2
 

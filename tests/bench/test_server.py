@@ -69,34 +69,42 @@ def test_every_figure_of_a_stream_is_right(sound: str) -> None:
 
 
 @pytest.mark.parametrize("sound", ["pcm", "wav"])
-@pytest.mark.parametrize("stream", [True, False])
-def test_the_samples_are_those_that_were_sent(sound: str, stream: bool) -> None:
+@pytest.mark.parametrize(
+    "how", [{"stream": True}, {"stream": False}, {"body": {"stream_format": "sse"}}], ids=["stream", "whole", "events"]
+)
+def test_the_samples_are_those_that_were_sent(sound: str, how: dict[str, Any]) -> None:
     server = SpeechServer(Plan(packets=((0.0, 999), (0.01, 1), (0.02, 5000))))
-    with server, target(server, keep=True, sound=sound, stream=stream) as at:
+    with server, target(server, keep=True, sound=sound, **how) as at:
         result = closed_loop(at, works(), 1, Extent(1)).results[0]
     assert result.failure is None
     expected = tone(6000, 0).astype(np.float32) / 32768
     assert np.array_equal(np.concatenate(result.sound), expected)
 
 
+PCM, WAV, WHOLE = {"sound": "pcm"}, {"sound": "wav"}, {"sound": "pcm", "stream": False}
+EVENTS = {"body": {"stream_format": "sse"}}
+
+
 @pytest.mark.parametrize(
-    ("wrong", "sound", "stream", "words"),
+    ("wrong", "how", "words"),
     [
-        ("busy", "pcm", True, 'HTTP 503: {"error": {"message": "the queue is full"}}'),
-        ("json", "pcm", True, "application/json instead of audio"),
-        ("events", "pcm", True, "text/event-stream instead of audio"),
-        ("empty", "pcm", True, "no audio"),
-        ("empty", "wav", True, "no audio"),
-        ("cut", "pcm", True, "the connection closed before the end of the audio"),
-        ("no end", "pcm", True, "the connection closed before the end of the audio"),
-        ("short wav", "wav", True, "before its declared length"),
-        ("short length", "pcm", False, "bytes too early"),
-        ("half sample", "pcm", True, "middle of a sample"),
+        ("busy", PCM, 'HTTP 503: {"error": {"message": "the queue is full"}}'),
+        ("json", PCM, "application/json instead of audio"),
+        ("events", PCM, "text/event-stream instead of audio"),
+        ("empty", PCM, "no audio"),
+        ("empty", WAV, "no audio"),
+        ("cut", PCM, "the connection closed before the end of the audio"),
+        ("no end", PCM, "the connection closed before the end of the audio"),
+        ("short wav", WAV, "before its declared length"),
+        ("short length", WHOLE, "bytes too early"),
+        ("half sample", PCM, "middle of a sample"),
+        ("no done", EVENTS, "ended without speech.audio.done"),
+        ("event error", EVENTS, "the server gave up: {'message': 'no room'}"),
     ],
 )
-def test_what_is_not_whole_is_a_failure(wrong: str, sound: str, stream: bool, words: str) -> None:
+def test_what_is_not_whole_is_a_failure(wrong: str, how: dict[str, Any], words: str) -> None:
     server = SpeechServer(Plan(wrong=wrong), Plan())
-    figures = level(run(server, 1, 2, sound=sound, stream=stream))
+    figures = level(run(server, 1, 2, **how))
     assert (figures.requests, figures.failed) == (1, 1)
     assert figures.audio_s == pytest.approx(0.4)
     assert words in next(iter(figures.failures))
@@ -153,25 +161,6 @@ def test_measuring_a_server_needs_no_torch() -> None:
     code += "assert not {'torch', 'transformers', 'matplotlib', 'tqdm'} & set(sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-
-
-@pytest.mark.parametrize("sound", ["pcm", "wav"])
-def test_the_sound_of_events_is_that_of_a_stream(sound: str) -> None:
-    server = SpeechServer(Plan(packets=((0.0, 999), (0.01, 1), (0.02, 5000))))
-    with server, target(server, keep=True, sound=sound, body={"stream_format": "sse"}) as at:
-        result = closed_loop(at, works(), 1, Extent(1)).results[0]
-    assert result.failure is None
-    assert np.array_equal(np.concatenate(result.sound), tone(6000, 0).astype(np.float32) / 32768)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "words"),
-    [("no done", "ended without speech.audio.done"), ("event error", "the server gave up: {'message': 'no room'}")],
-)
-def test_events_that_do_not_end_well_are_a_failure(wrong: str, words: str) -> None:
-    server = SpeechServer(Plan(wrong=wrong))
-    figures = level(run(server, 1, 1, body={"stream_format": "sse"}))
-    assert words in next(iter(figures.failures))
 
 
 def test_a_fixed_number_of_frames_is_asked_for_and_checked() -> None:

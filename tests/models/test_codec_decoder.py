@@ -38,13 +38,6 @@ def test_a_long_clip_in_one_pass(decoder: CodecDecoder) -> None:
     assert error(golden.same("wav_single_pass", whole), golden.tensors["wav_single_pass"]) < BOUND
 
 
-@pytest.mark.parametrize("size", [1, 2, 4, 8])
-def test_stream_is_whole(decoder: CodecDecoder, size: int) -> None:
-    codes = case("codec/decode_340_chunked").tensors["codes"][None]
-    sizes = [size] * (340 // size) + ([340 % size] if 340 % size else [])
-    assert error(stream(decoder, codes, sizes), decoder(codes)) < BOUND
-
-
 def test_a_step_keeps_the_state_that_it_was_given(decoder: CodecDecoder) -> None:
     codes = random_codes(decoder, 2, 6, seed=5)
     _, state = decoder.step(codes[:, :3], decoder.initial_state(2, "cpu", torch.float32))
@@ -65,14 +58,6 @@ def test_a_step_reads_no_number_on_the_host(frames: int) -> None:
     codes = torch.zeros(3, frames, decoder.shape.groups, dtype=torch.int64, device="meta")
     sound, _ = decoder.step(codes, decoder.initial_state(3, "meta", torch.float32))
     assert sound.shape == (3, frames * decoder.shape.samples_per_frame)
-
-
-def test_frame_changes_no_earlier_sample(decoder: CodecDecoder) -> None:
-    codes = random_codes(decoder, 1, 12, seed=6)
-    changed = codes.clone()
-    changed[:, 9] = (changed[:, 9] + 1) % decoder.shape.codes
-    differs = (decoder(codes) != decoder(changed))[0].nonzero()[:, 0]
-    assert differs[0] == 9 * decoder.shape.samples_per_frame
 
 
 def test_sound_is_clamped_for_listeners_and_not_for_training() -> None:

@@ -16,6 +16,8 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from patience import LONG_S
 
+from omnitts_cli.weights.released import Released, ReleasedFile
+
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 REPO = "someone/a-voice"
 
@@ -89,6 +91,15 @@ class Hub:
 
     def sha256(self, path: str) -> str:
         return hashlib.sha256(self.files[path]).hexdigest()
+
+    def released(self, name: str, **sums: str) -> Released:
+        """What the table of releases would say of it; `sha256`: another sum of the weights."""
+        files = tuple(
+            ReleasedFile(path, len(content), sums.get("sha256", self.sha256(path)) if self.large(path) else None)
+            for path, content in self.files.items()
+            if path in ("config.json", "model.safetensors", "speech_tokenizer/model.safetensors")
+        )
+        return Released(name, REPO, self.commit[:12], files)
 
     def large(self, path: str) -> bool:
         return path.endswith((".safetensors", ".bin"))

@@ -23,7 +23,7 @@ from omnitts_cli.weights.fetch import DownloadProgress, part_of
 from omnitts_cli.weights.find import Found, find, here
 from omnitts_cli.weights.names import HubName
 from omnitts_cli.weights.pull import pull
-from omnitts_cli.weights.released import ALIASES, RELEASED, TENSORS, THINKER, Released, ReleasedFile
+from omnitts_cli.weights.released import ALIASES, RELEASED, TENSORS, THINKER
 
 REPO = "someone/a-voice"
 NAME = f"hf:{REPO}"
@@ -296,17 +296,8 @@ def test_a_cache_that_cannot_be_written(hub: Hub, tmp_path: Path) -> None:
     assert "cannot store" in error.message and "HF_HOME" in (error.hint or "")
 
 
-def released(hub: Hub, **sums: str) -> Released:
-    files = tuple(
-        ReleasedFile(path, len(content), sums.get("sha256", hub.sha256(path)) if hub.large(path) else None)
-        for path, content in hub.files.items()
-        if path in ("config.json", "model.safetensors", "speech_tokenizer/model.safetensors")
-    )
-    return Released("0.6b-base", REPO, hub.commit[:12], files)
-
-
 def test_a_released_model_at_its_pinned_revision(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(RELEASED, "0.6b-base", released(hub))
+    monkeypatch.setitem(RELEASED, "0.6b-base", hub.released("0.6b-base"))
     found = find("0.6b", variant="base")
     assert found.name == "0.6b-base" and found.revision == hub.commit
     hub.asked.clear()
@@ -316,7 +307,7 @@ def test_a_released_model_at_its_pinned_revision(hub: Hub, monkeypatch: pytest.M
 
 def test_a_released_model_whose_repository_went_on(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     """The newest commit serves as well: the weights are known by their SHA-256."""
-    monkeypatch.setitem(RELEASED, "0.6b-base", released(hub))
+    monkeypatch.setitem(RELEASED, "0.6b-base", hub.released("0.6b-base"))
     hub.commit = "f" * 40
     hub.fails("GET", "revision/0123456789ab", status=404, headers={"X-Error-Code": "RevisionNotFound"})
     found = find("0.6b-base")
@@ -325,7 +316,7 @@ def test_a_released_model_whose_repository_went_on(hub: Hub, monkeypatch: pytest
 
 
 def test_a_released_model_with_other_weights(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(RELEASED, "0.6b-base", released(hub, sha256="0" * 64))
+    monkeypatch.setitem(RELEASED, "0.6b-base", hub.released("0.6b-base", sha256="0" * 64))
     error = refused(hub, HubName("0.6b-base", REPO, hub.commit[:12], RELEASED["0.6b-base"]))
     assert (
         error.message.startswith(("model.safetensors of", "speech_tokenizer"))

@@ -9,12 +9,11 @@ import pytest
 
 from omnitts_cli.errors import ModelError, UsageError
 from omnitts_cli.weights import store
-from omnitts_cli.weights.released import RELEASED, Released, ReleasedFile
+from omnitts_cli.weights.released import RELEASED
 
 Hub = Any  # tests/weights/conftest.py
 
-REPO = "someone/a-voice"
-NAME = f"hf:{REPO}"
+NAME = "hf:someone/a-voice"
 
 
 @pytest.fixture(autouse=True)
@@ -25,11 +24,7 @@ def no_tiny(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.fixture
 def ours(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> str:
     """A released model that this hub serves."""
-    files = tuple(
-        ReleasedFile(path, len(hub.files[path]), hub.sha256(path) if hub.large(path) else None)
-        for path in ("config.json", "model.safetensors", "speech_tokenizer/model.safetensors")
-    )
-    monkeypatch.setitem(RELEASED, "1.7b-base", Released("1.7b-base", REPO, hub.commit[:12], files))
+    monkeypatch.setitem(RELEASED, "1.7b-base", hub.released("1.7b-base"))
     return "1.7b-base"
 
 
