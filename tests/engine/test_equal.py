@@ -102,38 +102,21 @@ def test_streamed_is_whole(model: SpeechModel, chunks: tuple[int, ...], first_ch
         same(solo(request), over[request.id])
 
 
-def test_the_sound_is_the_codec_over_all_codes(model: SpeechModel) -> None:
-    """Chunk by chunk: exact numbers of samples, the reference decoded first and dropped."""
-    engine, chunks = engine_of(3), {}
-    for chunk in engine.speak(requests_of(7)):
-        assert chunk.pcm.shape == (len(chunk.codes) * model.facts.samples_per_frame,)
-        chunks.setdefault(chunk.request, []).append(chunk)
-    dropped = 0
-    for request in requests_of(7):
-        clip = Clip.join(chunks[request.id])
-        codes = clip.codes
-        if isinstance(request.voice, Cloned) and request.voice.codes is not None:
-            codes = np.concatenate([request.voice.codes, codes])
-            dropped += 1
-        with torch.no_grad():
-            whole = model.codec(torch.from_numpy(codes)[None])[0].numpy()
-        np.testing.assert_allclose(clip.pcm, whole[len(whole) - len(clip.pcm) :], rtol=0, atol=2e-5)
-        assert len(chunks[request.id]) > 1
-    assert dropped == 2
-
-
-def test_a_reference_of_any_length(model: SpeechModel) -> None:
+def test_the_sound_is_the_codec_over_all_codes_after_a_reference_of_any_length(model: SpeechModel) -> None:
+    """Exact numbers of samples; the reference is decoded first and dropped."""
     rng = np.random.default_rng(3)
     requests = []
-    for frames in (1, 2, 15, 16, 17, 33):
+    for frames in (0, 1, 2, 15, 16, 17, 33):
         codes = rng.integers(0, model.facts.codes, (frames, model.facts.groups))
-        voice = Cloned(rng.standard_normal(model.facts.hidden).astype(np.float32), codes, "said")
+        voice = Cloned(rng.standard_normal(model.facts.hidden).astype(np.float32), *[codes, "said"][: 2 * (frames > 0)])
         requests += requests_of(1, voice=voice, id=f"n{frames}", max_frames=9, ignore_end=True)
-    for request, clip in zip(requests, speak(requests, 3).values(), strict=True):
-        clip = speak([request], 1)[request.id]
-        assert len(clip.codes) == 9
+    over = speak(requests, 3)
+    for request in requests:
+        clip = over[request.id]
+        codes = clip.codes if request.voice.codes is None else np.concatenate([request.voice.codes, clip.codes])
         with torch.no_grad():
-            whole = model.codec(torch.from_numpy(np.concatenate([request.voice.codes, clip.codes]))[None])[0].numpy()
+            whole = model.codec(torch.from_numpy(codes)[None])[0].numpy()
+        assert len(clip.codes) == 9 and clip.pcm.shape == (9 * model.facts.samples_per_frame,)
         np.testing.assert_allclose(clip.pcm, whole[-len(clip.pcm) :], rtol=0, atol=2e-5)
 
 

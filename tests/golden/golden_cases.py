@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 from omnitts_cli.request import Request, TextMode
 from omnitts_cli.voices import Cloned, Designed, Named, Voice
 
@@ -47,8 +45,3 @@ def asked(case: Any) -> Iterator[Request]:
             style=row("instruct", index) if obeyed else None,
             text_mode=modes[said.get("non_streaming_mode")],
         )
-
-
-def near(ours: Tensor, theirs: Tensor) -> bool:
-    """Equal up to the rounding of float32 products of other shapes."""
-    return bool((ours - theirs).abs().max() <= 1e-5 * theirs.abs().max())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tiny_models import make_decoder, make_encoder
+from tiny_models import make_decoder, tiny_model
 
 from omnitts_cli.models.codec_decoder import CodecDecoder
 from omnitts_cli.models.codec_encoder import CodecEncoder
@@ -19,4 +19,4 @@ def decoder() -> CodecDecoder:
 
 @pytest.fixture(scope="session")
 def encoder() -> CodecEncoder:
-    return make_encoder()
+    return tiny_model("base").cloner._encoders()[0]  # type: ignore[union-attr]

@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from golden_cases import CASES, asked, near
+from golden_cases import CASES, asked
 from golden_set import case, checkpoint
 from safetensors.torch import load_file, save_file
+from tiny_models import near
 
 from omnitts_cli.audio.chunk import Chunk, Clip
 from omnitts_cli.devices.cpu import CPUDevice

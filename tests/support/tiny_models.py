@@ -16,15 +16,12 @@ from omnitts_cli.families.common.fields import Fields
 from omnitts_cli.families.common.tokenizer import read_tokenizer
 from omnitts_cli.families.qwen3_omni.prompt import OmniPrompter
 from omnitts_cli.families.qwen3_tts.config import Config, decoder_shape, read_config
-from omnitts_cli.families.qwen3_tts.encoders import encoder_names, encoder_shape, speaker_names, speaker_shape
 from omnitts_cli.families.qwen3_tts.family import decoder_names
 from omnitts_cli.families.qwen3_tts.modules import Parts, assemble, parts
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.models.codec_decoder import CodecDecoder
-from omnitts_cli.models.codec_encoder import CodecEncoder
 from omnitts_cli.models.roles import SpeechModel
-from omnitts_cli.models.speaker import SpeakerEncoder
 from omnitts_cli.voices import Cloned
 from omnitts_cli.weights.checkpoint import Checkpoint
 from omnitts_cli.weights.load import fill
@@ -80,26 +77,6 @@ def make_decoder() -> CodecDecoder:
         made = CodecDecoder(shape)
     fill(made, decoder_names(shape), files, "cpu", torch.float32, unused=("encoder.*",))
     return made
-
-
-def make_encoder() -> CodecEncoder:
-    files, *config = _codec()
-    shape = encoder_shape(*config, decoder_shape(*config).samples_per_frame)
-    with torch.device("meta"):
-        made = CodecEncoder(shape)
-    fill(made, encoder_names(shape), files, "cpu", torch.float32, unused=None)
-    return made.eval().requires_grad_(False)
-
-
-def speaker_encoder(name: str) -> SpeakerEncoder:
-    """The speaker encoder of a checkpoint, by its name."""
-    folder = checkpoint(name)
-    config = read_config(folder)
-    shape = speaker_shape(Fields.read(folder / "config.json"), config.talker.stack.hidden, config.sample_rate)
-    with torch.device("meta"):
-        made = SpeakerEncoder(shape)
-    fill(made, speaker_names(shape), Checkpoint.open(folder), "cpu", torch.float32, unused=None)
-    return made.eval().requires_grad_(False)
 
 
 def error(got: Tensor, wanted: Tensor) -> float:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from golden_cases import CASES, near
+from golden_cases import CASES
 from golden_set import case
-from tiny_models import tiny_model
+from tiny_models import near, tiny_model
 
 from omnitts_cli.errors import InputError
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import tables
 import torch
-from golden_cases import CASES, asked, near
+from golden_cases import CASES, asked
 from golden_set import case
 from greedy import Alone
-from tiny_models import tiny_model
+from tiny_models import near, tiny_model
 from torch import Tensor
 
 from omnitts_cli.kernels import plain

@@ -9,11 +9,11 @@ import golden_set
 import numpy as np
 import pytest
 import torch
-from golden_cases import CASES, asked, near
+from golden_cases import CASES, asked
 from golden_set import case
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_models import a_clone, filled, tiny_model
+from tiny_models import a_clone, filled, near, tiny_model
 from torch import Tensor
 
 from omnitts_cli.errors import InputError, UsageError, VoiceError

@@ -13,8 +13,7 @@ from torch import Tensor
 
 from omnitts_cli.kernels import calls, plain_codec
 from omnitts_cli.kernels.cuda import codec_last
-from omnitts_cli.kernels.cuda.codec_last import COLUMNS, DILATIONS, packed_closing, prepared, shared_bytes, suits
-from omnitts_cli.kernels.cuda.codec_tiles import order
+from omnitts_cli.kernels.cuda.codec_last import COLUMNS, DILATIONS, prepared, shared_bytes, suits
 from omnitts_cli.kernels.ops import Product, Unit
 
 PASTS = 6, 18, 54, 6
@@ -72,13 +71,6 @@ def check(before: list[Tensor], after: list[Tensor], sound: Tensor, wanted: Tens
 
 def test_shared_memory_suffices() -> None:
     assert shared_bytes() <= 227 << 10
-
-
-def test_closing_weights_are_sums_of_two() -> None:
-    weight, _ = closing()
-    both = packed_closing(weight).transpose(0, 1).flatten(1)[:, order(96).argsort()].float()
-    assert relative_error(both[:7] + both[8:15], weight) < 1e-6
-    assert not both[[7, 15]].any()
 
 
 def test_layers_that_do_not_suit() -> None:
