@@ -1,4 +1,4 @@
-"""Prompts: how many rows, text that arrives late, and everything that is refused. What is in the rows: test_equal.py."""
+"""Prompts: how many rows, text that arrives late, and everything that is refused. What the rows hold: test_equal.py."""
 
 from __future__ import annotations
 
