@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tiny_models import near
 from torch import Tensor
 
-from omnitts_cli.families.qwen3_omni.names.codec import UNUSED, code2wav_names
+from omnitts_cli.families.qwen3_omni.names import BESIDE_CODEC, code2wav_names
 from omnitts_cli.kernels import plain_codec
 from omnitts_cli.kernels.ops import CodecOps
 from omnitts_cli.models.codec_decoder import Code2Wav
@@ -36,7 +36,7 @@ SHAPE = Code2WavShape(
 @pytest.fixture(scope="module")
 def codec() -> Code2Wav:
     made = Code2Wav(SHAPE)
-    fill(made, code2wav_names(SHAPE), Checkpoint.open(omni_folder()), "cpu", torch.float32, unused=UNUSED)
+    fill(made, code2wav_names(SHAPE), Checkpoint.open(omni_folder()), "cpu", torch.float32, unused=BESIDE_CODEC)
     made.prepare()
     return made
 

@@ -14,10 +14,13 @@ from omnitts_cli.families.common.parts import Language, Part
 from omnitts_cli.families.common.tokenizer import TextTokenizer
 from omnitts_cli.families.qwen3_omni import released
 from omnitts_cli.families.qwen3_omni.config import SAMPLE_RATE, Config, config_of, read_config
-from omnitts_cli.families.qwen3_omni.names.codec import UNUSED as BESIDE_CODEC
-from omnitts_cli.families.qwen3_omni.names.codec import code2wav_names
-from omnitts_cli.families.qwen3_omni.names.language import UNUSED as BESIDE_LANGUAGE
-from omnitts_cli.families.qwen3_omni.names.language import talker_names, text_names
+from omnitts_cli.families.qwen3_omni.names import (
+    BESIDE_CODEC,
+    BESIDE_LANGUAGE,
+    code2wav_names,
+    talker_names,
+    text_names,
+)
 from omnitts_cli.families.qwen3_omni.prompt import OmniPrompter
 from omnitts_cli.families.qwen3_omni.thinker import (
     assemble_thinker,

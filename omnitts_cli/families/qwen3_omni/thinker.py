@@ -18,7 +18,7 @@ from omnitts_cli.families.common.tokenizer import TextTokenizer
 from omnitts_cli.families.qwen3_omni import released
 from omnitts_cli.families.qwen3_omni.chat import SPOKEN_STYLE, ChatIds, OmniChat, SoundIds
 from omnitts_cli.families.qwen3_omni.config import PARAMETERS, experts_shape
-from omnitts_cli.families.qwen3_omni.names.language import expert_stack_names
+from omnitts_cli.families.qwen3_omni.names import expert_stack_names
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.models.audio_tower import PIECE, AudioTower, TowerShape

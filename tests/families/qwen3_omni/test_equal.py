@@ -8,7 +8,7 @@ from golden_set import omni_case, omni_folder
 from greedy import Alone
 from tiny_models import near, with_turn
 
-from omnitts_cli.families.qwen3_omni.names.language import expert_names
+from omnitts_cli.families.qwen3_omni.names import expert_names
 from omnitts_cli.kernels.plain_experts import mixture
 from omnitts_cli.models.experts import Experts
 from omnitts_cli.models.roles import SpeechModel

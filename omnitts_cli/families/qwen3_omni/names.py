@@ -1,17 +1,18 @@
-"""Rename tables of the language side: talker with experts, predictor, frame embedder, text rows.
-
-Predictor and frame embedder are stored as in `families/common/parts.py`.
+"""Rename tables: from our parameters to the tensors of the published checkpoint. Predictor and frame embedder are
+stored as in `families/common/parts.py`.
 """
 
 from __future__ import annotations
 
 from omnitts_cli.families.common import names as common
-from omnitts_cli.families.common.names import HEAD, prefixed, stack_names
-from omnitts_cli.models.shapes import ExpertShape, TalkerShape
+from omnitts_cli.families.common.names import HEAD, prefixed, stack_names, upsampling_names
+from omnitts_cli.models.shapes import Code2WavShape, ExpertShape, TalkerShape
 from omnitts_cli.models.sources import Join, Names, One
 
-UNUSED = ("thinker.*", "code2wav.*", "talker.hidden_projection.*")
+BESIDE_LANGUAGE = ("thinker.*", "code2wav.*", "talker.hidden_projection.*")
 """The rest of the language side's files: the thinker, the codec, and the way from one to the other's states."""
+BESIDE_CODEC = ("thinker.*", "talker.*")
+"""What else is in the codec's files."""
 
 
 def talker_names(shape: TalkerShape) -> Names:
@@ -49,3 +50,8 @@ def expert_names(theirs: str, shape: ExpertShape) -> Names:
 
 def text_names() -> Names:
     return common.text_names() | {"table": One("thinker.model.embed_tokens.weight")}
+
+
+def code2wav_names(shape: Code2WavShape) -> Names:
+    """Names of the codec."""
+    return {"table": One("code2wav.code_embedding.weight")} | upsampling_names(shape, "code2wav.")
