@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from omnitts_cli import files
 from omnitts_cli.cli import sound_out
-from omnitts_cli.cli.job import model_for, open_for, settings_for
+from omnitts_cli.cli.job import ModelOpener, model_for
 from omnitts_cli.cli.sound_out import Stage
 from omnitts_cli.errors import DeviceError, InputError, ModelError, OmniError, UsageError
 from omnitts_cli.settings.commands import Question, Spoken, Thinks
 from omnitts_cli.settings.environment import EMBEDDED
-from omnitts_cli.settings.table import Machine, Messages, Network, Speech
+from omnitts_cli.settings.table import Machine, Messages, Speech
 from omnitts_cli.speech.assistant import Answers, Conversation, conversation, listen, load_assistant
 from omnitts_cli.speech.chat_file import ChatFile
 from omnitts_cli.speech.chat_local import LocalChat
@@ -40,9 +40,7 @@ def ask(
     question: Question,
     spoken: Spoken,
     thinks: Thinks,
-    machine: Machine,
-    network: Network,
-    messages: Messages,
+    opener: ModelOpener,
     words: list[str] | None = None,
 ) -> None:
     """Ask a language model a question; it answers in text or speech."""
@@ -51,11 +49,11 @@ def ask(
     refuse_contradictions(question, spoken, words)
     refuse_llm(thinks.llm, question)
     with ExitStack() as closing:
-        stage = opened_stage(question, spoken, machine, closing, rate_of(thinks, spoken))
-        asked, sounds = questions_of(question, spoken, messages, words)
+        stage = opened_stage(question, spoken, opener.machine, closing, rate_of(thinks, spoken))
+        asked, sounds = questions_of(question, spoken, opener.messages, words)
         system = system_of(question.system)
         chat = opened_chat(question.chat, system, ids=thinks.llm is None)
-        assistant = closing.enter_context(opened(thinks, question, spoken, stage, machine, network, messages))
+        assistant = closing.enter_context(opened(thinks, question, spoken, stage, opener))
         if stage is not None and assistant.voices:
             sound_out.require_rate(stage.rate, assistant.sample_rate)
         if not assistant.voices:
@@ -231,20 +229,18 @@ def opened(
     question: Question,
     spoken: Spoken,
     stage: Stage | None,
-    machine: Machine,
-    network: Network,
-    messages: Messages,
+    opener: ModelOpener,
 ) -> Iterator[Answers]:
     """The open model, after everything else has been checked. It gets a voice if there is a place for sound."""
     if thinks.llm is not None:
-        with opened_llm(thinks, question, spoken, stage, machine, network, messages) as found:
+        with opened_llm(thinks, question, spoken, stage, opener) as found:
             yield found
         return
     name = thinks.model or MODEL
-    if style(messages.progress) == "bar":
+    if style(opener.messages.progress) == "bar":
         console.redraw(f"loading {name} ...")
 
-    given = {"context": question.context, "sound": question.audio is not None, **settings_for(machine, network)}
+    given = {"context": question.context, "sound": question.audio is not None, **opener.settings}
     try:
         assistant = load_assistant(name, speech=stage is not None, **given)
     except (ModelError, DeviceError) as error:
@@ -265,20 +261,18 @@ def opened_llm(
     question: Question,
     spoken: Spoken,
     stage: Stage | None,
-    machine: Machine,
-    network: Network,
-    messages: Messages,
+    opener: ModelOpener,
 ) -> Iterator[Answers]:
     """The chat model of --llm. If there is a place for sound, the model of -m speaks for it."""
     llm, speech = str(thinks.llm), Speech(model=thinks.model, voice=spoken.voice)
     model: ChatModel
     if llm.startswith("hf:"):
         console.detail(f"loading {llm}; what is not on this machine is downloaded first")
-        model = LocalChat(llm, context=question.context, **settings_for(machine, network))
+        model = LocalChat(llm, context=question.context, **opener.settings)
     else:
-        model = ChatServer(llm, offline=network.offline)
+        model = ChatServer(llm, offline=opener.network.offline)
     with ExitStack() as closing:
-        tts = closing.enter_context(open_for(speech, machine, network, messages)) if stage is not None else None
+        tts = closing.enter_context(opener.of_voice(speech)) if stage is not None else None
         assistant = ChatAssistant(model, tts)
         if tts is not None:
             assistant.check_voice(spoken.voice)

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from omnitts_cli.cli.job import opened_model, settings_for
+from omnitts_cli.cli.job import ModelOpener
 from omnitts_cli.errors import PartialError, UsageError
 from omnitts_cli.fleet.bucket import is_url
 from omnitts_cli.fleet.job import BatchJob
@@ -17,8 +17,8 @@ from omnitts_cli.fleet.plan import RowPlan
 from omnitts_cli.fleet.report import Summary
 from omnitts_cli.fleet.run import Pace
 from omnitts_cli.fleet.url_job import UrlJob
-from omnitts_cli.settings.corpus import BatchMachine, Corpus, Verification
-from omnitts_cli.settings.table import Messages, Network, Speech, TextIn
+from omnitts_cli.settings.corpus import Corpus, Verification
+from omnitts_cli.settings.table import Speech, TextIn
 from omnitts_cli.speech.tts import TTS
 from omnitts_cli.terminal.console import console
 from omnitts_cli.terminal.progress import Progress, duration, estimate
@@ -33,15 +33,14 @@ def batch(
     checks: Verification,
     text: TextIn,
     speech: Speech,
-    machine: BatchMachine,
-    network: Network,
-    messages: Messages,
+    opener: ModelOpener,
 ) -> None:
     """Speak the rows of a manifest into a folder. The same command again continues where it stopped."""
     if not hasattr(os, "pread"):
         raise UsageError("omnitts batch does not run on Windows", hint="use WSL   or   omnitts say -f FILE")
-    known = {**settings_for(machine, network), "patient": True, "fixed_chunks": True}
-    with Progress("speaking", messages.progress) as speaking, Progress("checking", messages.progress) as checking:
+    known = {**opener.settings, "patient": True, "fixed_chunks": True}
+    style = opener.messages.progress
+    with Progress("speaking", style) as speaking, Progress("checking", style) as checking:
 
         def counted(rows: int) -> None:
             checking.update(None, f"{rows:,} rows", rows=rows)
@@ -62,7 +61,7 @@ def batch(
             name: str, variant: str, slots: int | None, voice: str | None
         ) -> AbstractContextManager[TTS]:  # fmt: skip
             settings = {**job.machine, "slots": slots}  # the precision is that of the corpus
-            return opened_model(name, variant, machine, network, messages, voice=voice, **settings)
+            return opener.model(name, variant, voice=voice, **settings)
 
         try:
             summary = job.run(open_model)

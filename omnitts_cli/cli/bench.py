@@ -23,7 +23,7 @@ from omnitts_cli.bench.present import Watcher, judge, present, refuse_failures
 from omnitts_cli.bench.report import Report
 from omnitts_cli.bench.server import Asking
 from omnitts_cli.bench.workload import read_texts
-from omnitts_cli.cli.job import settings_for
+from omnitts_cli.cli.job import ModelOpener
 from omnitts_cli.cli.models import tell
 from omnitts_cli.errors import InputError, UsageError
 from omnitts_cli.parse import ParseError, json_object
@@ -31,7 +31,7 @@ from omnitts_cli.settings.commands import Answer, Lengths, Load, Server, What
 from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.settings.environment import API_KEY, EMBEDDED, variable
 from omnitts_cli.settings.setting import fields_of
-from omnitts_cli.settings.table import Machine, Messages, Network
+from omnitts_cli.settings.table import Machine, Messages
 from omnitts_cli.speech.reference import RECORD
 from omnitts_cli.terminal.console import console
 from omnitts_cli.terminal.progress import Progress
@@ -47,25 +47,23 @@ def bench(
     server: Server,
     answer: Answer,
     lengths: Lengths,
-    machine: Machine,
-    network: Network,
-    messages: Messages,
+    opener: ModelOpener,
     subject: list[str] | None = None,
     quality: bool = False,
 ) -> None:
     """Measure speed and latency."""
     if quality:
-        return bench_quality(subject, load, what, server, answer, settings_for(machine, network), messages)
+        return bench_quality(subject, load, what, server, answer, opener)
     if subject:
-        return bench_ask(subject, load, what, server, answer, lengths, settings_for(machine, network), messages)
+        return bench_ask(subject, load, what, server, answer, lengths, opener)
     if lengths != Lengths():
         given = [f.setting.option for f in fields_of(Lengths) if getattr(lengths, f.name) != f.default]
         raise UsageError(f"{given[0]} is for omnitts bench ask", hint=f"omnitts bench ask {given[0]} ...")
 
-    refuse_contradictions(load, what, server, answer, machine)
+    refuse_contradictions(load, what, server, answer, opener.machine)
     before = reports.read(Path(answer.compare)) if answer.compare else None
-    job = job_of(load, what, server, answer, machine, network, messages)
-    with Watcher(job, messages.progress) as watcher:
+    job = job_of(load, what, server, answer, opener)
+    with Watcher(job, opener.messages.progress) as watcher:
 
         def known(report: Report) -> None:
             watcher.known(report.levels[-1])
@@ -80,8 +78,7 @@ def bench(
 
 
 def bench_ask(
-    subject: list[str], load: Load, what: What, server: Server, answer: Answer, lengths: Lengths, about: dict[str, Any],
-    messages: Messages,
+    subject: list[str], load: Load, what: What, server: Server, answer: Answer, lengths: Lengths, opener: ModelOpener,
 ) -> None:  # fmt: skip
     """Measures answers of fixed lengths, a level of users after another."""
     if subject != ["ask"]:
@@ -93,10 +90,10 @@ def bench_ask(
     refuse_others("bench ask", kept, load, what, server, answer)
     check_save(answer)
     workload = AnswerWorkload(lengths.prompt_tokens, lengths.answer_tokens, lengths.spoken, lengths.recording)
-    with Progress("measuring", messages.progress) as progress:
+    with Progress("measuring", opener.messages.progress) as progress:
         report = measured(
-            what.model or "omni", load.concurrency or (1, 4, 16, 32), load.requests, workload, load.seed, about,
-            progress.update,
+            what.model or "omni", load.concurrency or (1, 4, 16, 32), load.requests, workload, load.seed,
+            opener.settings, progress.update,
         )  # fmt: skip
     for level in report.levels:
         show(lines(level), {**report.about, **level.record()})
@@ -104,8 +101,7 @@ def bench_ask(
 
 
 def bench_quality(
-    subject: list[str] | None, load: Load, what: What, server: Server, answer: Answer, about: dict[str, Any],
-    messages: Messages,
+    subject: list[str] | None, load: Load, what: What, server: Server, answer: Answer, opener: ModelOpener,
 ) -> None:  # fmt: skip
     """Compares a model in 8 bits with the same in float32."""
     from omnitts_cli.bench import quality  # nothing else needs it
@@ -115,9 +111,14 @@ def bench_quality(
     kept = {Load: {"requests", "seed"}, What: {"model"}, Answer: {"save"}}
     refuse_others("--quality", kept, load, what, server, answer)
     check_save(answer)
-    with Progress("comparing", messages.progress) as progress:
+    with Progress("comparing", opener.messages.progress) as progress:
         found = quality.measured(
-            what.model or EMBEDDED, load.requests or SENTENCES, load.seed, about, progress.update, console.notice
+            what.model or EMBEDDED,
+            load.requests or SENTENCES,
+            load.seed,
+            opener.settings,
+            progress.update,
+            console.notice,
         )
     show(found.lines(), found.record())
     save(found.record(), answer)
@@ -203,9 +204,7 @@ def refuse_with_server(load: Load, what: What, machine: Machine) -> None:
             raise UsageError(f"{name} cannot be used with --url", hint=hint)
 
 
-def job_of(
-    load: Load, what: What, server: Server, answer: Answer, machine: Machine, network: Network, messages: Messages
-) -> BenchJob:
+def job_of(load: Load, what: What, server: Server, answer: Answer, opener: ModelOpener) -> BenchJob:
     shape = Shape(
         levels=load.concurrency or Shape.levels,
         apart=load.arrivals == "apart",
@@ -220,9 +219,9 @@ def job_of(
     )
     speaker = speaker_of(what)
     auto_slots = None if load.rate is not None else max(shape.levels)
-    slots = auto_slots if machine.slots == "auto" else int(machine.slots)
+    slots = auto_slots if opener.machine.slots == "auto" else int(opener.machine.slots)
     seconds = slot_seconds(load.frames, speaker.reference_s)
-    settings = EngineSettings(**{**settings_for(machine, network), "slots": slots, "seconds": seconds})
+    settings = EngineSettings(**{**opener.settings, "slots": slots, "seconds": seconds})
     return BenchJob(
         model=what.model or EMBEDDED,
         settings=settings,
@@ -235,7 +234,7 @@ def job_of(
         url=server.url,
         asking=asking_of(what, server) if server.url else None,
         keeper=Keeper(Path(answer.save_audio)) if answer.save_audio else None,
-        fetched=fetching(messages),
+        fetched=fetching(opener.messages),
     )
 
 

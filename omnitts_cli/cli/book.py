@@ -19,7 +19,7 @@ from omnitts_cli.books.marks import Marks
 from omnitts_cli.books.reader import chosen, read_book
 from omnitts_cli.books.tags import TAGGERS, TaggedSink
 from omnitts_cli.cli import length, sound_out
-from omnitts_cli.cli.job import Job, opened_model, settings_for
+from omnitts_cli.cli.job import Job
 from omnitts_cli.cli.sound_out import folder_for_sound
 from omnitts_cli.cli.text_in import as_meant, as_utf8, check_sources, opened
 from omnitts_cli.errors import UsageError
@@ -53,11 +53,11 @@ class BookCommand:
         document = self.document(lines=cast.lines)
         chapters = chosen(document.sections, self.book.chapters)
         marks = self.marks(document)
-        known = {**settings_for(self.asked.machine, self.asked.network), "patient": True, "fixed_chunks": True}
+        known = {**self.asked.opener.settings, "patient": True, "fixed_chunks": True}
         if "first_chunk" in known and known["first_chunk"] == Machine.first_chunk:
             known |= {"first_chunk": BOOK_CHUNK, "chunk": BOOK_CHUNK}
         with ExitStack() as closing:
-            progress = closing.enter_context(Progress("speaking", self.asked.messages.progress))
+            progress = closing.enter_context(Progress("speaking", self.asked.opener.messages.progress))
             job = BookJob(
                 chapters, cast, self.asked.text, self.asked.speech, known, language=document.language,
                 subtype=self.asked.output.subtype, chapter_gap_s=self.book.chapter_gap / 1000, tell=console.notice,
@@ -76,9 +76,7 @@ class BookCommand:
                 closing.callback(subs.discard)
 
             def open_model(name: str, variant: str, voice: str | None) -> AbstractContextManager[TTS]:
-                return opened_model(
-                    name, variant, self.asked.machine, self.asked.network, self.asked.messages, voice=voice, **known
-                )
+                return self.asked.opener.model(name, variant, voice=voice, **known)
 
             try:
                 result = job.run(planned, cache, open_model, place)
@@ -102,7 +100,7 @@ class BookCommand:
         if self.only_lists:
             return job.plan()
         seconds = sum(length.seconds_of_blocks(section.blocks) for _, section in job.chapters)
-        length.confirm(seconds / self.asked.speech.speed, self.asked.output.max_hours, self.asked.messages)
+        length.confirm(seconds / self.asked.speech.speed, self.asked.output.max_hours, self.asked.opener.messages)
         planned = job.plan()
         seconds = sum(chapter.expected_s for chapter in planned)
         length.tell(seconds / self.asked.speech.speed, f"{counted_chapters(planned)}, ")
@@ -122,7 +120,7 @@ class BookCommand:
         if not self.asked.output.subs:
             return None
         language = self.asked.speech.language if self.asked.speech.language != "auto" else job.book_language() or "auto"
-        subs = sound_out.SubtitleFiles(self.asked.output, language, offline=self.asked.network.offline)
+        subs = sound_out.SubtitleFiles(self.asked.output, language, offline=self.asked.opener.network.offline)
         job.times = subs.timed.times if subs.timed else None
         return subs
 

@@ -32,7 +32,7 @@ def clone(job: Job, clip: Clip) -> None:
         raise UsageError(f"-r is missing before the clip {words[0]}", hint=meant)
     refuse_contradictions(clip, text, job.speech.voice)
     sound_out.refuse_overwriting(job.output, clip.ref_audio)
-    reference = read(clip, job.output.asr_model, offline=job.network.offline)
+    reference = read(clip, job.output.asr_model, offline=job.opener.network.offline)
     job = replace(job, words=words, text=text, keeps_voice=clip.save_voice is not None)
     with job.opened("base") as ready:
         if ready:

@@ -14,7 +14,7 @@ from omnitts_cli.audio.encode import SUFFIXES
 from omnitts_cli.audio.magic import is_recording
 from omnitts_cli.audio.read import read_sound
 from omnitts_cli.audio.resample import resample
-from omnitts_cli.cli.job import opened_model
+from omnitts_cli.cli.job import ModelOpener
 from omnitts_cli.cli.sound_out import (
     SideFile,
     StdoutFile,
@@ -27,7 +27,7 @@ from omnitts_cli.cli.sound_out import (
 from omnitts_cli.errors import InputError, UsageError
 from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.settings.setting import TARGET
-from omnitts_cli.settings.table import Machine, Messages, Model, Network, Output
+from omnitts_cli.settings.table import Model, Output
 from omnitts_cli.speech.loop import SpeechEngine
 from omnitts_cli.terminal.console import console
 from omnitts_cli.terminal.signals import held
@@ -44,9 +44,7 @@ CHUNK = 32  # frames decoded at once
 def encode(
     sound: str,
     model: Model,
-    machine: Machine,
-    network: Network,
-    messages: Messages,
+    opener: ModelOpener,
     file: str | None = None,
     output: str | None = None,
 ) -> None:
@@ -64,7 +62,7 @@ def encode(
         console.warning(notice)
     target = StdoutFile() if file == "-" else SideFile(file, no_clobber=False)
     try:
-        with opened_model(model.model, "base", machine, network, messages) as tts:
+        with opener.model(model.model, "base") as tts:
             engine = tts.engine
             if engine.model.cloner is None:
                 raise UsageError(f"{engine.model.name} has no encoder", hint="-m 0.6b   or   -m 1.7b")
@@ -80,9 +78,7 @@ def decode(
     file: str,
     model: Model,
     output: Output,
-    machine: Machine,
-    network: Network,
-    messages: Messages,
+    opener: ModelOpener,
     sound: str | None = None,
 ) -> None:
     """Decode codec codes to sound."""
@@ -95,7 +91,7 @@ def decode(
     with ExitStack() as closing:
         stage = open_stage(output, sample_rate(model.model or EMBEDDED, "base"))
         closing.callback(stage.sink.discard)
-        tts = closing.enter_context(opened_model(model.model, "base", machine, network, messages))
+        tts = closing.enter_context(opener.model(model.model, "base"))
         require_rate(stage.rate, tts.sample_rate)
         engine, facts = tts.engine, tts.engine.model.facts
         if frames.shape[1] != facts.groups or frames.max() >= facts.codes:

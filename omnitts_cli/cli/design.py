@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from omnitts_cli.cli import clone, sound_out
-from omnitts_cli.cli.job import Job, opened_model
+from omnitts_cli.cli.job import Job
 from omnitts_cli.errors import UsageError
 from omnitts_cli.settings.commands import Clip, Takes
 from omnitts_cli.settings.environment import EMBEDDED
@@ -40,7 +40,7 @@ def design(job: Job, takes: Takes) -> None:
     if takes.save_voice and not (output.dry_run or output.audio_device == "list"):
         clip = Clip(ref_audio=(str(outputs[0].output),), save_voice=takes.save_voice, check=False)
         reference = clone.read(clip)
-        with opened_model(speech.model, "base", job.machine, job.network, job.messages) as tts:
+        with job.opener.model(speech.model, "base") as tts:
             voice = tts.clone(reference)
             about = {**voice.about, "source": f"design: {speech.style}"[:LONGEST_SOURCE]}
             clone.keep(replace(voice, about=about), clip, tts)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from omnitts_cli.audio import pyav
 from omnitts_cli.audio.speaker import open_speaker
 from omnitts_cli.cli.advice import COMPILE, advice
-from omnitts_cli.cli.job import settings_for
+from omnitts_cli.cli.job import ModelOpener
 from omnitts_cli.cli.kernels import show
 from omnitts_cli.cli.voices import speakers
 from omnitts_cli.devices.choose import broken_cuda, broken_npu, choose, unused_cards
@@ -56,9 +56,7 @@ class Check:
 
 
 def doctor(
-    machine: Machine,
-    network: Network,
-    messages: Messages,
+    opener: ModelOpener,
     model: Model,
     kernels: bool,
     card: str | None,
@@ -66,10 +64,10 @@ def doctor(
 ) -> None:
     """Check this machine. Exit code 0 if speech works on any device, else 5."""
     if kernels:
-        return show(machine, card, number_of(rows), model.model or EMBEDDED)
+        return show(opener.machine, card, number_of(rows), model.model or EMBEDDED)
     refuse_without_kernels({"--for": card, "--rows": rows})
     found = []
-    for check in all_of(machine, network):
+    for check in all_of(opener.machine, opener.network):
         found.append(check)
         console.check(check.status, check.name, check.words, check.fix)
     speaks = any(check.speaks and check.status == "ok" for check in found)
@@ -78,8 +76,14 @@ def doctor(
         checks=[{"name": c.name, "status": c.status, "message": c.words, "fix": c.fix, **c.numbers} for c in found],
     )
     if not speaks:
-        which = "any device of this machine" if machine.device == "auto" else f"{machine.device} on this machine"
+        device = opener.machine.device
+        which = "any device of this machine" if device == "auto" else f"{device} on this machine"
         raise DeviceError(f"speech does not work on {which}", hint="fix the lines marked warn or fail")
+
+
+def settings_of(machine: Machine) -> dict[str, Any]:
+    """The fields of EngineSettings; nothing is downloaded."""
+    return ModelOpener(machine, Network(offline=True), Messages()).settings
 
 
 def number_of(rows: str | None) -> int:
@@ -351,7 +355,7 @@ def released_models(device: Any) -> Check:
 
 def models_on_card(device: Any, machine: Machine) -> Check:
     """Which released models fit into the memory of a card, and how many requests beside them."""
-    settings = EngineSettings(**settings_for(replace(machine, device="auto"), Network(offline=True)))
+    settings = EngineSettings(**settings_of(replace(machine, device="auto")))
     device.limit(machine.max_memory)
     found = {size: room_for(f"{size}-customvoice", device, settings) for size in SIZES}
     said, numbers = [], dict[str, Any]()
@@ -383,7 +387,7 @@ def answers(device: Any) -> Check:
 def speech(machine: Machine) -> Check:
     """Speaks a sentence and measures its real-time factor."""
     name = f"speech on {machine.device}"
-    settings = settings_for(machine, Network(offline=True))
+    settings = settings_of(machine)
     began = time.perf_counter()
     try:
         with tts.load(EMBEDDED, **settings) as opened:

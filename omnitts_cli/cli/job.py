@@ -39,6 +39,72 @@ FIRST_S = 0.1  # an empty input has ended by then
 
 
 @dataclass(frozen=True)
+class ModelOpener:
+    """How a command opens models: the options of the machine, of the network and of messages."""
+
+    machine: Machine
+    network: Network
+    messages: Messages
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The options as fields of EngineSettings."""
+        given = {name: getattr(self.machine, name) for name in self.machine.__dataclass_fields__}
+        slots = None if self.machine.slots == "auto" else int(self.machine.slots)
+        return {**given, "slots": slots, "offline": self.network.offline}
+
+    @contextmanager
+    def model(self, model: str | None, variant: str, **more: Any) -> Iterator[TTS]:
+        """The open model. `variant` completes a bare size: custom_voice, base or voice_design. `more`: other fields of
+        EngineSettings.
+        """
+        name, device = model or EMBEDDED, self.machine.device
+        words = f"loading {name}{'' if device == 'auto' else f' on {device}'} ..."
+        settings = {**self.settings, **more}
+        if console.verbose:
+            given = ", ".join(f"{key} {value}" for key, value in settings.items() if value is not None)
+            console.detail(f"{words}\nsettings: {given}")
+        with Progress(f"downloading {name}", self.messages.progress) as progress, without_collector():
+            if progress.style == "bar":
+                progress.draw(words)
+            arriving = partial(_arriving, progress)
+            spoken = tts.load(name, variant=variant, fetching=arriving, tell=console.notice, **settings)
+        try:
+            yield spoken
+        finally:
+            spoken.close()
+
+    def served(self, via: str, model: str | None, variant: str) -> RemoteTTS | None:
+        """The model on a running server; None to open it here. `via`: auto, off, or the URL of a server."""
+        if via == "off" or (via == "auto" and not server_socket().exists()):
+            return None
+        from omnitts_cli.speech import remote, servers
+
+        def local() -> TTS:
+            return tts.load(model or EMBEDDED, variant=variant, tell=console.notice, **self.settings)
+
+        if via != "auto" and servers.Address.of(via, "--via").tells_key:
+            console.warning(
+                f"{API_KEY} goes to {via} unencrypted: everyone on the way can read it", hint="--via https://..."
+            )
+        if self.network.offline and via != "auto" and not servers.Address.of(via, "--via").loopback:
+            raise UsageError("--offline cannot be used with a server on another machine", hint="--via off")
+        asked = {name: getattr(self.machine, name) for name in ("device", "dtype", "exact")}
+        served = remote.connect(via, model, variant, **asked, local=local)
+        if served is not None:
+            console.detail(f"speaking through {served.via}")
+        return served
+
+    def of_voice(self, speech: Speech, via: str = "off") -> AbstractContextManager[TTS]:
+        """The model of a voice, as `say` opens it."""
+        model, variant = model_for(speech)
+        saved = saved_voice(speech.voice)
+        if saved is not None and saved.adapter is not None:
+            return self.model(model, variant, voice=saved)
+        return self.served(via, model, variant) or self.model(model, variant)
+
+
+@dataclass(frozen=True)
 class Job:
     """The speech of one command."""
 
@@ -47,9 +113,7 @@ class Job:
     text: TextIn
     speech: Speech
     output: Results
-    machine: Machine
-    network: Network
-    messages: Messages
+    opener: ModelOpener
     live: bool = False
     takes: tuple[Results, ...] = ()  # the outputs of several takes; the first is `output`
     texts: tuple[TextIn, ...] = ()  # of these takes, where each has a text of its own and the same seed
@@ -94,19 +158,14 @@ class Job:
             self.refuse_overwriting()
             self.confirm_length()
         with ExitStack() as closing:
-            served = of_server(via, wanted, variant, self.machine, self.network)
+            served = self.opener.served(via, wanted, variant)
             rate = served.sample_rate if served else sample_rate(wanted or EMBEDDED, variant)
             with held():  # a signal between these two lines would leave a temporary file
                 stage = self.stage(rate)
                 closing.push(lambda kind, error, trace: abandon(stage, error))
             subs, codes = self.side_files(closing)
             script.peek(FIRST_S)  # an empty one is refused now
-            tts = closing.enter_context(
-                served
-                or opened_model(
-                    wanted, variant, self.machine, self.network, self.messages, patient=stage.safe, voice=tuned
-                )
-            )
+            tts = closing.enter_context(served or self.opener.model(wanted, variant, patient=stage.safe, voice=tuned))
             sound_out.require_rate(rate, tts.sample_rate)
             yield Ready(self, tts, stage, subs, codes, script, texts)
 
@@ -122,7 +181,7 @@ class Job:
             return
         seconds = sum(map(length.seconds_of_files, self.texts or (self.text,))) / self.speech.speed
         seconds *= 1 if self.texts else max(len(self.takes), 1)
-        length.confirm(seconds, self.output.max_hours, self.messages)
+        length.confirm(seconds, self.output.max_hours, self.opener.messages)
         length.tell(seconds)
 
     def via(self, tuned: bool = False) -> str:
@@ -154,7 +213,7 @@ class Job:
         """The files of --subs and --codes, which are removed unless they are completed."""
         subs = codes = None
         if self.output.subs:
-            subs = sound_out.SubtitleFiles(self.output, self.speech.language, offline=self.network.offline)
+            subs = sound_out.SubtitleFiles(self.output, self.speech.language, offline=self.opener.network.offline)
             closing.callback(subs.discard)
         if self.output.codes:
             codes = sound_out.SideFile(self.output.codes, no_clobber=self.output.no_clobber)
@@ -209,8 +268,8 @@ class Ready:
     def write(self, stream: Stream) -> None:
         """Writes the stream to the sink; finished sentences are kept whatever happens."""
         job, stage = self.job, self.stage
-        playing = job.command == "play"
-        with Progress("playing" if playing else "speaking", job.messages.progress) as progress, ExitStack() as closing:
+        playing, style = job.command == "play", job.opener.messages.progress
+        with Progress("playing" if playing else "speaking", style) as progress, ExitStack() as closing:
             closing.callback(stream.close)
             player = Player(stage, stream)
             look = partial(sound_out.tell, progress, self.script, stream)
@@ -265,34 +324,6 @@ def not_written(path: Path | None) -> str:
     return f"; {path} was not written" if path else ""
 
 
-@contextmanager
-def opened_model(
-    model: str | None,
-    variant: str,
-    machine: Machine,
-    network: Network,
-    messages: Messages,
-    **more: Any,
-) -> Iterator[TTS]:
-    """The open model. `variant` completes a bare size: custom_voice, base or voice_design. `more`: other fields of
-    EngineSettings.
-    """
-    name = model or EMBEDDED
-    words = f"loading {name}{'' if machine.device == 'auto' else f' on {machine.device}'} ..."
-    settings = {**settings_for(machine, network), **more}
-    if console.verbose:
-        given = ", ".join(f"{key} {value}" for key, value in settings.items() if value is not None)
-        console.detail(f"{words}\nsettings: {given}")
-    with Progress(f"downloading {name}", messages.progress) as progress, without_collector():
-        if progress.style == "bar":
-            progress.draw(words)
-        spoken = tts.load(name, variant=variant, fetching=partial(_arriving, progress), tell=console.notice, **settings)
-    try:
-        yield spoken
-    finally:
-        spoken.close()
-
-
 def _arriving(progress: Progress, news: DownloadProgress) -> None:
     from omnitts_cli.cli.models import tell
 
@@ -314,49 +345,8 @@ def without_collector() -> Iterator[None]:
         gc.enable()
 
 
-def of_server(via: str, model: str | None, variant: str, machine: Machine, network: Network) -> RemoteTTS | None:
-    """The model on a running server; None to open it here. `via`: auto, off, or the URL of a server."""
-    if via == "off" or (via == "auto" and not server_socket().exists()):
-        return None
-    from omnitts_cli.speech import remote, servers
-
-    def local() -> TTS:
-        return tts.load(model or EMBEDDED, variant=variant, tell=console.notice, **settings_for(machine, network))
-
-    if via != "auto" and servers.Address.of(via, "--via").tells_key:
-        console.warning(
-            f"{API_KEY} goes to {via} unencrypted: everyone on the way can read it", hint="--via https://..."
-        )
-    if network.offline and via != "auto" and not servers.Address.of(via, "--via").loopback:
-        raise UsageError("--offline cannot be used with a server on another machine", hint="--via off")
-    served = remote.connect(
-        via, model, variant, device=machine.device, dtype=machine.dtype, exact=machine.exact, local=local
-    )
-    if served is not None:
-        console.detail(f"speaking through {served.via}")
-    return served
-
-
 def model_for(speech: Speech) -> tuple[str | None, str]:
     """The model and the variant for a voice: a saved voice selects its own."""
     saved = saved_voice(speech.voice)
     model = speech.model or (model_of(saved.about, saved.name) if saved else None)
     return model, "base" if saved else "custom_voice"
-
-
-def open_for(
-    speech: Speech, machine: Machine, network: Network, messages: Messages, via: str = "off"
-) -> AbstractContextManager[TTS]:
-    """The model of a voice, as `say` opens it."""
-    model, variant = model_for(speech)
-    saved = saved_voice(speech.voice)
-    if saved is not None and saved.adapter is not None:
-        return opened_model(model, variant, machine, network, messages, voice=saved)
-    served = of_server(via, model, variant, machine, network)
-    return served or opened_model(model, variant, machine, network, messages)
-
-
-def settings_for(machine: Machine, network: Network) -> dict[str, Any]:
-    """The options as fields of EngineSettings."""
-    given = {name: getattr(machine, name) for name in machine.__dataclass_fields__}
-    return {**given, "slots": None if machine.slots == "auto" else int(machine.slots), "offline": network.offline}

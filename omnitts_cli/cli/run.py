@@ -65,7 +65,8 @@ class Rules:
     """-6 is a value, not an option."""
 
 
-JOB = {"words", "text", "speech", "output", "machine", "network", "messages"}
+OPENER = {"machine", "network", "messages"}
+JOB = {"words", "text", "speech", "output", "opener"}
 
 
 @dataclass(frozen=True)
@@ -114,8 +115,12 @@ class Command:
         return [field for group in self.fields.values() for field in group]
 
     def for_body(self, values: dict[str, Any]) -> dict[str, Any]:
-        """What its body gets. A preset has been read by then; a text and what it needs to be spoken are one Job."""
+        """What its body gets. A preset has been read by then; what opens a model is one ModelOpener, a text and what it
+        needs to be spoken are one Job.
+        """
         values.pop("intent", None)
+        if OPENER <= values.keys():
+            values["opener"] = load("cli.job:ModelOpener")(**{name: values.pop(name) for name in OPENER})
         if JOB <= values.keys():
             values["job"] = load("cli.job:Job")(self.name, **{name: values.pop(name) for name in JOB})
         return values

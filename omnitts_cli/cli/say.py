@@ -8,11 +8,11 @@ from itertools import chain, count
 from pathlib import Path
 
 from omnitts_cli.cli import sound_out
-from omnitts_cli.cli.job import Job
+from omnitts_cli.cli.job import Job, ModelOpener
 from omnitts_cli.cli.sound_out import folder_for_sound
 from omnitts_cli.cli.text_in import check_files
 from omnitts_cli.errors import UsageError
-from omnitts_cli.settings.table import Book, Folder, Live, Machine, Messages, Network, Results, Speech, TextIn
+from omnitts_cli.settings.table import Book, Folder, Live, Results, Speech, TextIn
 from omnitts_cli.speech.voice_files import model_of
 from omnitts_cli.speech.voices import saved_voice
 
@@ -92,10 +92,8 @@ def is_book(text: TextIn, output: Results, folder: Folder, book: Book) -> bool:
     return book != NO_BOOK or any(epubs) or m4b or (target.endswith(".opus") and files)
 
 
-def preview(
-    name: str, speech: Speech, output: Results, machine: Machine, network: Network, messages: Messages, text: str
-) -> None:
+def preview(name: str, speech: Speech, output: Results, opener: ModelOpener, text: str) -> None:
     """Speak a sample sentence in a voice."""
     if output.output is None and output.play is None and not output.dry_run:
         output = replace(output, play=True)  # a preview is heard; it leaves no file unasked
-    say(Job("say", [text], TextIn(), replace(speech, voice=name), output, machine, network, messages))
+    say(Job("say", [text], TextIn(), replace(speech, voice=name), output, opener))

@@ -10,11 +10,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from omnitts_cli.cli import deploy
-from omnitts_cli.cli.job import settings_for
+from omnitts_cli.cli.job import ModelOpener
 from omnitts_cli.errors import UsageError
 from omnitts_cli.settings.commands import Serving
 from omnitts_cli.settings.environment import API_KEY, EMBEDDED, variable
-from omnitts_cli.settings.table import Machine, Messages, Network
 from omnitts_cli.speech import voice_files
 from omnitts_cli.speech.tts import TTS
 from omnitts_cli.terminal.console import console
@@ -35,9 +34,7 @@ REQUIRED = {
 
 def serve(
     serving: Serving,
-    machine: Machine,
-    network: Network,
-    messages: Messages,
+    opener: ModelOpener,
     print_unit: str | None = None,
     print_compose: bool = False,
     typed: Mapping[str, Any] = MappingProxyType({}),
@@ -65,21 +62,21 @@ def serve(
             hint=f"omnitts serve --ray local --replicas {serving.replicas}",
         )
     if serving.ray:
-        return with_ray(serving, machine, network, keys)
+        return with_ray(serving, opener, keys)
     sockets, engines = run.opened(serving), Engines()
     wyoming = None
     try:
         wyoming = wyoming_place(serving, keys)
         tell_addresses(sockets, serving.host, wyoming)
         uploads = serving.allow_upload == "on" or (serving.allow_upload == "auto" and is_loopback(serving.host))
-        settings = {**settings_for(machine, network), "patient": True}
+        settings = {**opener.settings, "patient": True}
 
         def load(model: ServedModel) -> TTS:
             console.note(f"loading {model.name} ...")
             opened = engines.open(
                 model.source, variant=model.variant, voice=model.voice, tell=console.notice, **settings
             )
-            introduce(model, opened, machine.device, machine.dtype)
+            introduce(model, opened, opener.machine.device, opener.machine.dtype)
             return opened
 
         server = run.HttpServer(
@@ -124,7 +121,7 @@ def wyoming_place(serving: Serving, keys: Mapping[bytes, str]) -> socket.socket 
     return found or console.stdout.file
 
 
-def with_ray(serving: Serving, machine: Machine, network: Network, keys: Mapping[bytes, str]) -> int:
+def with_ray(serving: Serving, opener: ModelOpener, keys: Mapping[bytes, str]) -> int:
     """Serves with replicas in a cluster, until a signal; returns the exit code."""
     from omnitts_cli.server import cluster
     from omnitts_cli.server.replica import Order
@@ -132,7 +129,7 @@ def with_ray(serving: Serving, machine: Machine, network: Network, keys: Mapping
     if serving.socket not in (None, "off"):
         raise UsageError(f"--socket {serving.socket} cannot be used with --ray", hint="leave out --socket")
     cluster.required(str(serving.ray))
-    order = Order.of(serving, keys, settings_for(machine, network), alone=serving.ray == "local")
+    order = Order.of(serving, keys, opener.settings, alone=serving.ray == "local")
     console.note(f"starting {serving.replicas} replica{'s' * (serving.replicas != 1)} ...")
 
     def listening(url: str) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnitts_cli import files
-from omnitts_cli.cli.job import open_for
+from omnitts_cli.cli.job import ModelOpener
 from omnitts_cli.errors import OutputError, UsageError
-from omnitts_cli.settings.table import Machine, Messages, Network, Speech
+from omnitts_cli.settings.table import Speech
 from omnitts_cli.terminal.console import console
 
 if TYPE_CHECKING:
@@ -30,9 +30,7 @@ def speechd(
     uninstall: bool,
     print_generic: bool,
     speech: Speech,
-    machine: Machine,
-    network: Network,
-    messages: Messages,
+    opener: ModelOpener,
 ) -> None:
     """Speak for screen readers: a module of Speech Dispatcher."""
     if install + uninstall + print_generic > 1:
@@ -46,7 +44,7 @@ def speechd(
     with ExitStack() as closing:
 
         def load() -> TTS:
-            tts = closing.enter_context(open_for(speech, machine, network, messages))
+            tts = closing.enter_context(opener.of_voice(speech))
             from omnitts_cli.server.models import warm_up
 
             warm_up(tts)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from omnitts_cli.cli.job import ModelOpener
 from omnitts_cli.cli.voices import refuse_namesake
 from omnitts_cli.errors import UsageError
 from omnitts_cli.settings.commands import Tuning
 from omnitts_cli.settings.environment import EMBEDDED
-from omnitts_cli.settings.table import Machine, Messages, Model, Network
+from omnitts_cli.settings.table import Model
 from omnitts_cli.speech import voice_files
 from omnitts_cli.terminal.console import console
 from omnitts_cli.terminal.progress import Progress
@@ -25,23 +26,22 @@ def tune(
     recordings: str,
     tuning: Tuning,
     model: Model,
-    machine: Machine,
-    network: Network,
-    messages: Messages,
+    opener: ModelOpener,
     yes: bool = False,
     force: bool = False,
 ) -> None:
     """Teach a model a voice from a person's recordings."""
     if tuning.rm:
-        return remove(recordings, yes or messages.no_input)
+        return remove(recordings, yes or opener.messages.no_input)
     if tuning.name is None:
         raise UsageError("the voice needs a name", hint=f"omnitts tune {recordings} --name myvoice")
     refuse_namesake(voice_files.check_name(tuning.name), force)
     consent = tuning.consent
-    if consent is None and not tuning.dry_run and console.asks() and not messages.no_input:
+    if consent is None and not tuning.dry_run and console.asks() and not opener.messages.no_input:
         console.note("Whose voice is this, and have they agreed to it being copied? (who, and when)")
         consent = console.question()
-    with Progress("tuning", messages.progress) as progress:
+    machine = opener.machine
+    with Progress("tuning", opener.messages.progress) as progress:
         try:
             done = learn(
                 recordings, tuning.name, consent=consent, model=model.model or EMBEDDED, licence=tuning.licence,
@@ -51,8 +51,9 @@ def tune(
                 allow=tuning.allow.replace("-", " ").split(",") if tuning.allow else (),
                 full=tuning.full, samples=tuning.samples, keep=tuning.keep,
                 tensorboard=tuning.tensorboard, dry_run=tuning.dry_run,
-                confirm=asked(progress, yes or messages.no_input), tell=console.notice, look=looks(progress),
-                device=machine.device, threads=machine.threads, max_memory=machine.max_memory, offline=network.offline,
+                confirm=asked(progress, yes or opener.messages.no_input), tell=console.notice, look=looks(progress),
+                device=machine.device, threads=machine.threads, max_memory=machine.max_memory,
+                offline=opener.network.offline,
             )  # fmt: skip
         except Stopped as stopped:
             stopped.word += "; what was learned is kept, and the same command continues"

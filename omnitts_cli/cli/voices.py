@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from omnitts_cli.audio.magic import is_recording
 from omnitts_cli.cli import clone
-from omnitts_cli.cli.job import opened_model
+from omnitts_cli.cli.job import ModelOpener
 from omnitts_cli.errors import InputError, ModelError, UsageError
 from omnitts_cli.settings.commands import SavedClip
 from omnitts_cli.settings.environment import EMBEDDED
-from omnitts_cli.settings.table import Machine, Messages, Model, Network, TextIn
+from omnitts_cli.settings.table import Messages, Model, TextIn
 from omnitts_cli.speech import adapters, voice_files
 from omnitts_cli.speech.exported import write_model
 from omnitts_cli.speech.reference import reference
@@ -76,22 +76,19 @@ def show(name: str, messages: Messages) -> None:
     console.record(status="ok", **facts)
 
 
-def save(
-    name: str, clip: SavedClip, model: Model, machine: Machine, network: Network, messages: Messages,
-    force: bool = False,
-) -> None:  # fmt: skip
+def save(name: str, clip: SavedClip, model: Model, opener: ModelOpener, force: bool = False) -> None:
     """Save the voice of a clip."""
     clip = replace(clip, save_voice=name)
     refuse_namesake(name, force, model.model or EMBEDDED)
     clone.refuse_contradictions(clip, TextIn(), None, command=f"voices save {name}")
-    reference = clone.read(clip, clip.asr_model, offline=network.offline)
-    with opened_model(model.model, "base", machine, network, messages) as tts:
+    reference = clone.read(clip, clip.asr_model, offline=opener.network.offline)
+    with opener.model(model.model, "base") as tts:
         clone.tell_without(reference, tts.engine.model.name)
         clone.keep(tts.clone(reference), clip, tts)
     console.record(status="ok", name=name, file=str(voice_files.find(name)))
 
 
-def renew(name: str, model: Model, machine: Machine, network: Network, messages: Messages) -> None:
+def renew(name: str, model: Model, opener: ModelOpener) -> None:
     """Make a saved voice again from its clip, for this version of its model or for another model."""
     saved = voice_files.load(name)
     if saved.clip is None:
@@ -99,7 +96,7 @@ def renew(name: str, model: Model, machine: Machine, network: Network, messages:
         raise InputError(f"the file of voice '{name}' has no clip, so the voice cannot be made again", hint=hint)
     clip = reference([saved.clip], saved.voice.transcript, check=False, tell=console.notice)
     chosen = model.model or voice_files.model_of(saved.about, name)
-    with opened_model(chosen, "base", machine, network, messages) as tts:
+    with opener.model(chosen, "base") as tts:
         made = tts.clone(clip)
     assert isinstance(made.identity, Cloned)
     about = {**saved.about, **{key: made.about[key] for key in ("model", "revision") if key in made.about}}
@@ -223,9 +220,7 @@ def blend(
     name: str,
     parts: list[str],
     model: Model,
-    machine: Machine,
-    network: Network,
-    messages: Messages,
+    opener: ModelOpener,
     force: bool = False,
 ) -> None:
     """Blend saved voices, or the model's own, into a new one."""
@@ -244,7 +239,7 @@ def blend(
     if {part for part, _ in wanted} <= {*voice_files.names()}:
         weighted = voice_files.load_parts(wanted)
     else:
-        with opened_model(model.model, "base", machine, network, messages) as tts:
+        with opener.model(model.model, "base") as tts:
             weighted = parts_of_blend(wanted, tts.engine.model)
     path = voice_files.save(voice_files.blend(weighted, name))
     console.note(f"saved voice '{name}' to {path}")

@@ -14,8 +14,8 @@ from command import Omnitts
 from omnitts_cli.cli import commands
 from omnitts_cli.cli.commands import COMMANDS, NAMES, check
 from omnitts_cli.cli.complete import COMPLETE
-from omnitts_cli.cli.job import Job
-from omnitts_cli.cli.run import JOB, Argument, Command, load
+from omnitts_cli.cli.job import Job, ModelOpener
+from omnitts_cli.cli.run import JOB, OPENER, Argument, Command, load
 from omnitts_cli.errors import OmniError
 from omnitts_cli.settings.file import SECTIONS
 
@@ -35,11 +35,14 @@ def test_a_body_takes_what_its_row_says(row: Command) -> None:
     body = load(row.body)
     taken = inspect.signature(body).parameters
     named = {*row.groups, *(one.name for one in row.own), *(["typed"] if row.rules.as_typed else [])} - {"intent"}
+    named = named - OPENER | {"opener"} if named >= OPENER else named
     named = named - JOB | {"job"} if named >= JOB else named
     assert {*taken} == named
     assert body.__module__ == f"omnitts_cli.{row.body.partition(':')[0]}", "it stands where its row says"
     hints = get_type_hints(body)
-    assert all(hints[name] is kind for name, kind in {**row.types, "job": Job}.items() if name in named)
+    assert all(
+        hints[name] is kind for name, kind in {**row.types, "job": Job, "opener": ModelOpener}.items() if name in named
+    )
     for one in (one for one in row.own if one.name in named):
         many, needed = isinstance(one, Argument) and one.many, isinstance(one, Argument) and one.required
         switch = not isinstance(one, Argument) and not one.metavar

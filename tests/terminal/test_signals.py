@@ -39,7 +39,7 @@ def reached(name):
         print("REACHED", file=sys.stderr, flush=True)
         time.sleep(600 if name in ("import", "load") else 0.05)
 from omnitts_cli.cli import app, job, sound_out
-plain_model, plain_write, plain_files = job.opened_model, sound_out.Stage.write, job.Job.side_files
+plain_model, plain_write, plain_files = job.ModelOpener.model, sound_out.Stage.write, job.Job.side_files
 def opened_model(*a, **k):
     reached("load")
     return plain_model(*a, **k)
@@ -49,7 +49,7 @@ def write(self, samples):
 def side_files(self, closing):
     reached("import")
     return plain_files(self, closing)
-job.opened_model, sound_out.Stage.write, job.Job.side_files = opened_model, write, side_files
+job.ModelOpener.model, sound_out.Stage.write, job.Job.side_files = opened_model, write, side_files
 sys.argv = ["omnitts", *arguments]
 app.main()
 """
