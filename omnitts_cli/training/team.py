@@ -12,6 +12,7 @@ import torch
 import torch.distributed as group
 from torch import Tensor, nn
 
+from omnitts_cli.devices.choose import choose
 from omnitts_cli.devices.device import Device
 
 
@@ -44,6 +45,8 @@ class Team:
 
     def device(self, name: str) -> str:
         """A device name without a number means: each member takes its own."""
+        if self.size > 1 and name == "auto":
+            name = choose(name).name.partition(":")[0]
         return f"{name}:{self.rank}" if self.size > 1 and name in ("cuda", "npu") else name
 
     @torch.no_grad()

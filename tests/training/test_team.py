@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -45,6 +46,13 @@ def test_two_members_take_the_same_step(start: Callable[[Path, str], object], tm
     # gradients 1 and 2 of the two members, and their mean; the leader's word
     assert first == second
     assert first.startswith("2 ") and "[[1.5, 1.5], [1.5, 1.5]] [1.0, 1.0] 0.25 cuda:0 cpu" in first
+
+
+def test_each_member_takes_an_accelerator_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    team = Team()
+    team.size, team.rank = 2, 1
+    monkeypatch.setattr("omnitts_cli.training.team.choose", lambda name: SimpleNamespace(name="cuda:0"))
+    assert [team.device(name) for name in ("auto", "npu", "cuda:0", "cpu")] == ["cuda:1", "npu:1", "cuda:0", "cpu"]
 
 
 def test_alone_nothing_is_exchanged() -> None:
