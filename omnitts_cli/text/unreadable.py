@@ -17,7 +17,7 @@ NAMED = re.compile(r"(?:LETTER|SYLLABLE|CHARACTER|MARK) (?:SMALL |FINAL )?([A-Z 
 BETWEEN = re.compile(r"[ \u3000、・'’‘-]{1,2}")  # what stands between two words of one quotation
 ONE_SCRIPT = {"HIRAGANA": "CJK", "KATAKANA": "CJK", "KATAKANA-HIRAGANA": "CJK", "IDEOGRAPHIC": "CJK"}
 SHOWN = 40  # letters of a quotation
-HINT = "-m 0.6b   or -m 1.7b (ten languages), or --lexicon FILE with English spellings"
+HINT = "-m 0.6b   or -m 1.7b (ten languages), or --lexicon FILE with spellings in Latin letters"
 
 
 class Unreadable:
