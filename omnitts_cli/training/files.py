@@ -39,7 +39,8 @@ def model_config(recipe: Recipe, tokens: TokenLists) -> dict[str, Any]:
         "omnitts": {
             "kinds": ["named", "cloned", "designed"],
             "languages": [NAMES[code] for code in codes],
-            "voices": {voice.name: voice.line for voice in recipe.voices},
+            # of several languages, the one that a voice was made for goes in front
+            "voices": {v.name: f"English: {v.line}" if recipe.languages else v.line for v in recipe.voices},
             "style": False,
             "longest_piece": LONGEST_PIECE,
             # American phonemes, or those of each language

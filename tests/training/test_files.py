@@ -20,5 +20,6 @@ def test_an_export_says_what_the_embedded_folder_says(small: Recipe, tokens: Tok
     written = model_config(replace(small, languages=spoken), tokens)["omnitts"]
     assert written["text_input"] in TEXT_INPUTS
     assert list(written) == list(embedded)
+    assert all(line.startswith("English: ") == bool(spoken) for line in written["voices"].values())
     alike = [key for key in written if key != "voices"]
     assert {key: written[key] for key in alike} == {key: embedded[key] for key in alike}
