@@ -2,8 +2,8 @@
 
 Texts come from a folder with a file for each language, `es.txt` and so on: one sentence a line; and, if it is there,
 `es.words`: a list of words, from which sentences are made up, so that rare sounds and neighbours of words are covered.
-The sentences that `tiny` is taught with are those of the Common Voice project (CC0) and those of Debian's collections
-of sayings (fortunes-es, -it, -br); the words are those of gruut-lang-* (MIT).
+The sentences that `tiny` is taught with are those of the Common Voice project (CC0) and, in Spanish and Italian, those
+of Debian's collections of sayings (fortunes-es, fortunes-it); the words are those of gruut-lang-* (MIT).
 
 The teacher speaks a language with the styles of its native voices. A style has two halves: the first is the sound of
 the voice, the second how it speaks: durations, pitch and loudness. A voice takes part of the first half and all of
