@@ -119,6 +119,24 @@ def test_the_estimated_length_of_sentences_is_near_the_real_one(engine: Engine, 
     assert 0.8 < sum(map(estimated_s, EACH)) / real < 1.25
 
 
+SPOKEN = {
+    "english": "The boats come home in the evening, and the children wait for them.",
+    "spanish": "Los barcos vuelven por la tarde, y los niños los esperan.",
+    "french": "Les bateaux rentrent le soir, et les enfants les attendent.",
+    "italian": "Le barche tornano la sera, e i bambini le aspettano.",
+    "portuguese": "Os barcos voltam à tarde, e as crianças esperam por eles.",
+}
+
+
+def test_every_language_of_the_folder_is_spoken_at_a_usual_pace(engine: Engine) -> None:
+    """A model that lost a language mumbles on until it is stopped, or ends after a few words."""
+    for language in engine.model.languages:
+        for voice in ("henry", "clara"):
+            clip = engine.clip(Request(SPOKEN[language], Named(voice), language, seed=5))
+            assert clip.stopped == "end" and np.abs(clip.pcm).max() > 0.05
+            assert 0.6 < estimated_s(SPOKEN[language]) * engine.model.facts.sample_rate / clip.pcm.size < 1.7, language
+
+
 def test_a_clone_speaks_at_the_pitch_of_its_clip(engine: Engine) -> None:
     line, other = "This is how I sound when I read a long line aloud.", "The two met while playing on the sand."
     clips = said(engine, *((line, Named(name)) for name in ("arthur", "clara")))
@@ -176,4 +194,4 @@ def test_the_official_package_says_the_same(engine: Engine, tmp_path: Path) -> N
     for number, (voice, language, text) in enumerate(texts):
         said = engine.clip(Request(text, Named(voice), language, sampling=greedy, max_frames=60))
         assert np.array_equal(said.codes, theirs[f"{number}.codes"])
-        assert len(said.codes) > 15 and abs(said.pcm - theirs[f"{number}.pcm"]).max() < 1e-5
+        assert len(said.codes) > 10 and abs(said.pcm - theirs[f"{number}.pcm"]).max() < 1e-5
