@@ -6,10 +6,10 @@ speech by itself after a few dozen frames when codes are drawn.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
@@ -69,10 +69,14 @@ def toy_config(
     layers: int = 2,
     predictor_hidden: int = 24,
 ) -> Config:
-    """Config files made up here and read like any other: 8 kHz, 640 samples a frame, bytes as text."""
+    """Config files made of toy.json and read like any other: 8 kHz, 640 samples a frame, bytes as text."""
+    given = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
     controls = [*CONTROLS, *LANGUAGES, *SPEAKERS]
     ids = {name: codes + index for index, name in enumerate(controls)}
-    stack = _stack(layers) | {"num_code_groups": groups}
+    stack = given["stack"] | {"num_hidden_layers": layers, "num_code_groups": groups}
+    codec = given["codec"] | {"encoder_valid_num_quantizers": groups}
+    for part in ("decoder_config", "encoder_config"):
+        codec[part] |= {"codebook_size": codes, "num_quantizers": groups}
     talker = stack | {
         "hidden_size": hidden,
         "vocab_size": codes + len(controls),
@@ -91,73 +95,11 @@ def toy_config(
         "tts_model_type": "custom_voice",
         "omnitts": {"kinds": list(kinds), "voices": {"ann": "a random voice"}},
         "talker_config": talker,
-        "speaker_encoder_config": {
-            "enc_channels": [16, 16, 16, 16, 24],
-            "enc_res2net_scale": 4,
-            "enc_se_channels": 8,
-            "enc_attention_channels": 8,
-            "mel_dim": 32,
-        },
+        "speaker_encoder_config": given["speaker_encoder_config"],
         **{f"{name}_token_id": 256 + index for index, name in enumerate(SPECIAL_TOKENS)},
     }
     here = Path("random:toy")
-    return config_of(Fields(here, top), Fields(here, _codec(groups, codes)), Fields(here, {}))
-
-
-def _stack(layers: int) -> dict[str, Any]:
-    return {
-        "intermediate_size": 48,
-        "num_hidden_layers": layers,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "head_dim": 8,
-        "rms_norm_eps": 1e-6,
-        "rope_theta": 10_000,
-    }
-
-
-def _codec(groups: int, codes: int) -> dict[str, Any]:
-    transformer = {
-        "hidden_size": 16,
-        "intermediate_size": 24,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-        "num_key_value_heads": 2,
-        "head_dim": 8,
-        "rope_theta": 10_000,
-        "codebook_size": codes,
-        "num_quantizers": groups,
-    }
-    return {
-        "model_type": "qwen3_tts_tokenizer_12hz",
-        "encoder_valid_num_quantizers": groups,
-        "input_sample_rate": 8000,
-        "output_sample_rate": 8000,
-        "decode_upsample_rate": 640,
-        "decoder_config": transformer
-        | {
-            "codebook_dim": 16,
-            "latent_dim": 16,
-            "decoder_dim": 16,
-            "rms_norm_eps": 1e-5,
-            "sliding_window": 8,
-            "upsampling_ratios": [2, 2],
-            "upsample_rates": [8, 5, 4],
-        },
-        "encoder_config": transformer
-        | {
-            "codebook_dim": 8,
-            "num_filters": 4,
-            "norm_eps": 1e-5,
-            "upsampling_ratios": [8, 8, 5],
-            "kernel_size": 7,
-            "residual_kernel_size": 3,
-            "last_kernel_size": 3,
-            "num_residual_layers": 1,
-            "dilation_growth_rate": 2,
-            "compress": 2,
-        },
-    }
+    return config_of(Fields(here, top), Fields(here, codec), Fields(here, {}))
 
 
 @torch.no_grad()

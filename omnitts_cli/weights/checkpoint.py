@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from omnitts_cli.errors import ModelError
-from omnitts_cli.weights.header import INDEX, Header, TensorEntry, damaged, read_header, shown, unreadable
+from omnitts_cli.weights.header import INDEX, TYPES, Header, TensorEntry, damaged, read_header, shown, unreadable
 
 if TYPE_CHECKING:
     import torch
@@ -26,24 +26,6 @@ Check = Callable[[str, np.ndarray], None]
 
 BLOCK_BYTES = 256 << 10  # stays in a cache while it is converted
 
-TYPES = {
-    "BOOL": "bool",
-    "U8": "uint8",
-    "I8": "int8",
-    "F8_E4M3": "float8_e4m3fn",
-    "F8_E5M2": "float8_e5m2",
-    "I16": "int16",
-    "U16": "uint16",
-    "F16": "float16",
-    "BF16": "bfloat16",
-    "I32": "int32",
-    "U32": "uint32",
-    "F32": "float32",
-    "I64": "int64",
-    "U64": "uint64",
-    "F64": "float64",
-}
-"""Types of a file, as PyTorch calls them."""
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 """Those that weights may have."""
 
@@ -75,7 +57,9 @@ class Checkpoint:
     def names(self) -> dict[str, tuple[str, tuple[int, ...]]]:
         """Every tensor's type and shape, from the headers alone."""
         return {
-            name: (TYPES[entry.dtype], entry.shape) for header in self.headers for name, entry in header.tensors.items()
+            name: (TYPES[entry.dtype][0], entry.shape)
+            for header in self.headers
+            for name, entry in header.tensors.items()
         }
 
     def metadata(self) -> dict[str, str]:
@@ -93,7 +77,7 @@ class Checkpoint:
         """
         header, entry = self._find(name)
         found, at = np.empty(entry.shape, np.float32) if into is None else into, 0
-        whole, kind = found.reshape(-1), TYPES[entry.dtype]
+        whole, kind = found.reshape(-1), TYPES[entry.dtype][0]
         for block in _blocks(header, entry):
             count = len(block) * prod(entry.shape) // entry.size_bytes
             values = as_float32(block, kind, whole[at : at + count])
@@ -106,7 +90,7 @@ class Checkpoint:
         """One tensor, on the CPU, in the type of the file."""
         import torch
 
-        whole = torch.empty(self.shape(name), dtype=dtype_of(TYPES[self._find(name)[1].dtype]))
+        whole = torch.empty(self.shape(name), dtype=dtype_of(TYPES[self._find(name)[1].dtype][0]))
         self.read_into(name, whole)
         return whole
 
@@ -115,7 +99,7 @@ class Checkpoint:
         import torch
 
         header, entry = self._find(name)
-        flat, kind = target.view(-1), dtype_of(TYPES[entry.dtype])
+        flat, kind = target.view(-1), dtype_of(TYPES[entry.dtype][0])
         at = 0
         for raw in _blocks(header, entry):
             block = torch.from_numpy(raw).view(kind)

@@ -21,23 +21,13 @@ INDEX = "model.safetensors.index.json"  # beside numbered shards: which tensor i
 RANK_LIMIT = 8
 DIMENSION_LIMIT = 2**40
 
-ITEM_BYTES = {
-    "BOOL": 1,
-    "U8": 1,
-    "I8": 1,
-    "F8_E4M3": 1,
-    "F8_E5M2": 1,
-    "I16": 2,
-    "U16": 2,
-    "F16": 2,
-    "BF16": 2,
-    "I32": 4,
-    "U32": 4,
-    "F32": 4,
-    "I64": 8,
-    "U64": 8,
-    "F64": 8,
-}
+TYPES = {
+    "BOOL": ("bool", 1), "U8": ("uint8", 1), "I8": ("int8", 1), "F8_E4M3": ("float8_e4m3fn", 1),
+    "F8_E5M2": ("float8_e5m2", 1), "I16": ("int16", 2), "U16": ("uint16", 2), "F16": ("float16", 2),
+    "BF16": ("bfloat16", 2), "I32": ("int32", 4), "U32": ("uint32", 4), "F32": ("float32", 4),
+    "I64": ("int64", 8), "U64": ("uint64", 8), "F64": ("float64", 8),
+}  # fmt: skip
+"""Types of a file: what PyTorch calls them, and the bytes of a number."""
 
 LOOKS_LIKE = (
     (b"PK\x03\x04", "a zip or PyTorch archive"),
@@ -166,7 +156,7 @@ def _entry(path: Path, name: str, value: object, data_start: int) -> TensorEntry
     if not isinstance(value, dict) or set(value) != {"dtype", "shape", "data_offsets"}:
         raise wrong("needs exactly dtype, shape and data_offsets")
     dtype, shape, offsets = value["dtype"], value["shape"], value["data_offsets"]
-    if not isinstance(dtype, str) or dtype not in ITEM_BYTES:
+    if not isinstance(dtype, str) or dtype not in TYPES:
         raise wrong(f"has the unknown dtype '{shown(dtype, 20)}'")
     # Rank and sizes are checked before they are multiplied: a product of a million long integers takes minutes.
     if not _counts(shape, DIMENSION_LIMIT) or len(shape) > RANK_LIMIT:
@@ -174,7 +164,7 @@ def _entry(path: Path, name: str, value: object, data_start: int) -> TensorEntry
     if not _counts(offsets, 2**63) or len(offsets) != 2 or offsets[0] > offsets[1]:
         raise wrong("has impossible data_offsets")
     begin, end = offsets
-    if prod(shape) * ITEM_BYTES[dtype] != end - begin:
+    if prod(shape) * TYPES[dtype][1] != end - begin:
         raise wrong(f"is {dtype} {list(shape)} but has {end - begin:,} bytes")
     return TensorEntry(dtype, tuple(shape), data_start + begin, end - begin)
 
