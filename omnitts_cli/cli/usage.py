@@ -7,26 +7,15 @@ import re
 import shutil
 import textwrap
 from collections.abc import Iterable, Iterator
+from typing import get_args
 
 from omnitts_cli.cli.commands import below, check
 from omnitts_cli.cli.run import Argument, Command
-from omnitts_cli.settings.setting import ALSO, SWITCH, Field
+from omnitts_cli.settings.setting import ALSO, SWITCH, Field, Group
 from omnitts_cli.terminal.console import console
 
-HEADINGS = {
-    "text": "Text",
-    "voice": "Voice",
-    "rows": "Rows",
-    "load": "Load",
-    "server": "Server",
-    "limits": "Limits",
-    "sampling": "Sampling",
-    "output": "Output",
-    "report": "Report",
-    "machine": "Machine",
-    "messages": "Messages",
-}
-"""The groups of settings in the order of help, and what help calls them."""
+HEADINGS = {group: group.capitalize() for group in get_args(Group)}
+"""The groups of settings, and what help calls them."""
 
 ARGUMENTS, OWN, COMMANDS = "Arguments", "Options", "Commands"
 WIDEST = 100

@@ -226,8 +226,9 @@ SWITCH = ValueKind("true or false", parse_switch, lambda value: isinstance(value
 
 
 Group = Literal[
-    "text", "voice", "sampling", "output", "machine", "messages", "load", "server", "limits", "report", "rows"
-]
+    "text", "voice", "rows", "load", "server", "limits", "sampling", "output", "report", "machine", "messages",
+]  # fmt: skip
+"""In the order of help."""
 
 
 @dataclass(frozen=True)
