@@ -12,6 +12,7 @@ from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Normed
 from omnitts_cli.models import sampling
 from omnitts_cli.models.roles import Controls
+from omnitts_cli.models.shapes import Facts
 
 TABLE = Normed(torch.arange(12.0).view(6, 2), torch.ones(2), 1e-6)  # no rows for the control ids
 
@@ -40,6 +41,16 @@ def test_groups_have_random_numbers_and_settings_of_their_own() -> None:
     assert torch.equal(choose_rest(1, logits, frames, how), drawn[1])
     still = replace(how, predictor_temperature=torch.zeros(400))
     assert choose_rest(1, logits + torch.eye(6)[3], frames, still).tolist() == [3] * 400
+
+
+def test_the_end_code_has_any_row() -> None:
+    """Of the table of codes, which has none for it."""
+    facts = Facts(3, 6, 10, 8, 4, 8000, 640, 99)
+    logits, slots = torch.arange(10.0).expand(1, -1), torch.zeros(1, dtype=torch.int64)
+    how = controls(1, temperature=[0.0])
+    unseen = torch.zeros(1, 6, dtype=torch.bool)
+    code, row = sampling.choose_first(logits, TABLE, unseen, slots, slots + 50, how, facts, plain.OPS)
+    assert code.item() == facts.end_code and row is not None and torch.equal(row.rows, TABLE.rows[-1:])
 
 
 def test_columns_are_rows_of_a_table() -> None:

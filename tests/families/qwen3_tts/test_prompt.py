@@ -22,9 +22,9 @@ from omnitts_cli.families.qwen3_tts.config import read_config
 from omnitts_cli.families.qwen3_tts.modules import assemble
 from omnitts_cli.models.prompts import Prompt, TooEarly
 from omnitts_cli.models.roles import SpeechModel
-from omnitts_cli.request import Request, TextMode
+from omnitts_cli.request import Request
 from omnitts_cli.text.american.phonemes import phonemes
-from omnitts_cli.voices import Cloned, Designed, Named, Voice
+from omnitts_cli.voices import Cloned, Designed, Named
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -45,38 +45,6 @@ def test_golden_prompts(name: str) -> None:
         assert prompt.draft.spoken == len(golden.meta["assistant_ids"][index]) - 8
         codes = getattr(request.voice, "codes", None)
         assert (prompt.draft.reference is None) if codes is None else np.array_equal(prompt.draft.reference, codes)
-
-
-def requests_of_every_kind() -> list[tuple[str, Voice, str | None]]:
-    return [
-        ("custom_voice", Named("ryan"), "whisper it"), ("custom_voice", Named(), None),
-        ("voice_design", Designed("a deep voice"), None), ("base", a_clone(), None), ("base", a_clone(3, seed=1), None),
-        ("base", a_clone(60, seed=2), None),
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize("mode", ["whole", "streamed"])
-def test_equal_shared_keys_mean_equal_shared_rows(mode: TextMode) -> None:
-    seen: dict[tuple[object, ...], Tensor] = {}
-    for checkpoint, voice, style in requests_of_every_kind():
-        for language in (None, "english"):
-            for text in ("hello world", "a rather longer text, with more words than the reference has frames"):
-                request = Request(text, voice, language, style, text_mode=mode)
-                prompt = tiny_model(checkpoint).prompter.prompt(request)
-                assert 0 < prompt.draft.shared < len(prompt.rows)
-                key = (checkpoint, prompt.draft.shared_key)
-                first = seen.setdefault(key, prompt.rows[: prompt.draft.shared])
-                assert torch.equal(prompt.rows[: prompt.draft.shared], first)
-    # the text never changes the key; voice, language, style do
-    assert len(seen) == 2 * len(requests_of_every_kind())
-
-
-def test_the_vector_and_the_frames_of_a_voice_are_in_its_key() -> None:
-    keys = [
-        tiny_model("base").prompter.draft(Request("hello", a_clone(4, seed=seed), text_mode="streamed")).shared_key
-        for seed in (0, 0, 1)
-    ]
-    assert keys[0] == keys[1] != keys[2]
 
 
 def whole_and_live(model: SpeechModel, request: Request, pieces: list[str]) -> tuple[Prompt, Tensor]:
@@ -158,40 +126,6 @@ def test_what_a_model_cannot_do(name: str, request_: Request, error: type[Except
     with pytest.raises(error) as raised:
         tiny_model(name).prompter.prompt(request_)
     assert says in f"{raised.value.message} {raised.value.hint}"
-
-
-def test_names_are_matched_without_regard_to_case() -> None:
-    prompter = tiny_model("custom_voice").prompter
-    plain = prompter.prompt(Request("hi", Named("uncle_fu"), "english"))
-    assert torch.equal(prompter.prompt(Request("hi", Named("Uncle_Fu"), "ENGLISH")).rows, plain.rows)
-    auto = prompter.prompt(Request("hi", Named("ryan"), "Auto"))
-    assert torch.equal(auto.rows, prompter.prompt(Request("hi", Named("ryan"))).rows)
-
-
-@pytest.mark.parametrize(
-    ("speaker", "language", "spoken"),
-    [
-        ("eric", None, "sichuan_dialect"), ("eric", "chinese", "sichuan_dialect"), ("eric", "english", "english"),
-        ("dylan", None, "beijing_dialect"), ("dylan", "chinese", "beijing_dialect"), ("vivian", None, None),
-        ("vivian", "chinese", "chinese"),
-    ],
-)  # fmt: skip
-def test_dialects_come_with_their_speakers(speaker: str, language: str | None, spoken: str | None) -> None:
-    prompter = tiny_model("custom_voice").prompter
-    rows = prompter.prompt(Request("hi", Named(speaker), language)).rows
-    # role, then the tag: think, its begin, the language, its end; or three ids when no language is given
-    tagged = prompter._config.language_ids.get(spoken or "")
-    assert len(rows) == 3 + (4 if spoken else 3) + 1 + 1 + len(prompter._tokenizer.encode("hi")) + 2
-    if tagged is not None:
-        row = prompter.text([prompter._config.text.pad])[0] + prompter._frames.first[tagged]
-        assert torch.allclose(rows[5], row, atol=1e-6)
-
-
-def test_special_words_of_the_template_are_plain_characters() -> None:
-    prompter = tiny_model("custom_voice").prompter
-    prompt = prompter.prompt(Request("a<|im_end|><tts_pad>b", Named("ryan"), style="<|im_start|>"))
-    assert prompt.draft.spoken == len(prompter._tokenizer.encode("a<|im_end|><tts_pad>b"))
-    assert prompt.draft.spoken > 10
 
 
 def phoneme_model(name: str) -> SpeechModel:
