@@ -79,7 +79,7 @@ def one_more(engine: Engine, dice: random.Random, number: int, longest: int) -> 
     return engine.submit(request, live=dice.random() < 0.2)
 
 
-def endure(engine: Engine, hours: int, frames: int, longest: int = 80) -> list[Kept]:
+def endure(engine: Engine, hours: int, frames: int, longest: int) -> list[Kept]:
     dice, kept = random.Random(0), []
     for _ in range(hours):
         asked, news = hour(engine, dice, frames, longest)
@@ -99,17 +99,13 @@ def grown(kept: list[Kept], name: str) -> float:
     return float(np.polyfit(range(len(values)), values, 1)[0])
 
 
-def test_a_while() -> None:
-    engine = engine_of(4, prefixes=4, text_rows=16)
-    kept = endure(engine, hours=4, frames=80, longest=16)
-    assert grown(kept, "tensors") < 1 and grown(kept, "bytes") < 512 and grown(kept, "objects") < 40
-
-
-@pytest.mark.slow
-def test_at_least_20000_frames() -> None:
-    engine = engine_of(16, prefixes=4, text_rows=16)
-    kept = endure(engine, hours=12, frames=1700)
-    assert grown(kept, "tensors") < 0.5 and grown(kept, "bytes") < 64 and grown(kept, "objects") < 10
+@pytest.mark.parametrize(
+    ("slots", "hours", "frames", "longest", "most"),
+    [(4, 4, 80, 16, (1, 512, 40)), pytest.param(16, 12, 1700, 80, (0.5, 64, 10), marks=pytest.mark.slow)],
+)
+def test_hours(slots: int, hours: int, frames: int, longest: int, most: tuple[float, ...]) -> None:
+    kept = endure(engine_of(slots, prefixes=4, text_rows=16), hours, frames, longest)
+    assert all(grown(kept, name) < least for name, least in zip(("tensors", "bytes", "objects"), most, strict=True))
 
 
 class Mallinfo(ctypes.Structure):

@@ -119,15 +119,10 @@ def case_of(model: Any, prepare: Prepared, name: str, stop: int) -> tuple[dict[s
     tensors, answer = run.tensors(), run.answer()
     tensors |= whole_pass(model, inputs, run.thought.sequences)
     meta = {
-        "turns": turns,
-        "speaker": speaker,
-        "most": most,
-        "prompt": inputs["input_ids"][0].tolist(),
-        "answer": answer,
-        "text": prepare.tokenizer.decode(answer, skip_special_tokens=True),
-        "frames": run.codes.shape[-1],
+        "turns": turns, "speaker": speaker, "most": most, "prompt": inputs["input_ids"][0].tolist(), "answer": answer,
+        "text": prepare.tokenizer.decode(answer, skip_special_tokens=True), "frames": run.codes.shape[-1],
         "samples": run.sound.shape[-1],
-    }
+    }  # fmt: skip
     if "input_features" in inputs and len(inputs["input_features"]) == 1:
         tensors["mel"] = inputs["input_features"][0].T  # [columns, 128]
         tensors["tower"] = model.thinker.get_audio_features(

@@ -65,21 +65,12 @@ def table_of(made: torch.Generator, where: torch.device, dtype: torch.dtype) -> 
     live = whole(4) > 0
     live[-1] = False
     columns = {
-        "row": real(SLOTS, WIDTH),
-        "text": real(SLOTS, RING, WIDTH),
-        "pad": real(SLOTS, WIDTH),
-        "position": whole(50),
-        "report": torch.stack([whole(6), whole(5) * ~live]),
-        "live": live,
-        "limit": whole(6) + 1,
-        "codes": torch.randint(0, AUDIO, (SLOTS, FRAMES, GROUPS), generator=made),
-        "reference": whole(4),
-        "seen": torch.rand(SLOTS, AUDIO, generator=made) < 0.3,
-        "last": whole(AUDIO),
-        "repeats": whole(4),
-        "written": whole(7),
-        "closed": whole(2) > 0,
-    }
+        "row": real(SLOTS, WIDTH), "text": real(SLOTS, RING, WIDTH), "pad": real(SLOTS, WIDTH), "position": whole(50),
+        "report": torch.stack([whole(6), whole(5) * ~live]), "live": live, "limit": whole(6) + 1,
+        "codes": torch.randint(0, AUDIO, (SLOTS, FRAMES, GROUPS), generator=made), "reference": whole(4),
+        "seen": torch.rand(SLOTS, AUDIO, generator=made) < 0.3, "last": whole(AUDIO), "repeats": whole(4),
+        "written": whole(7), "closed": whole(2) > 0,
+    }  # fmt: skip
     return Table(**{name: x.to(where, dtype if x.is_floating_point() else None) for name, x in columns.items()})
 
 

@@ -118,14 +118,8 @@ def test_settled_characters_keep_their_ids(
 
 def test_a_finished_word_is_settled(tokenizer: TextTokenizer) -> None:
     for text, settled in [
-        ("hello world", 5),
-        ("hello ", 5),
-        ("hello", 0),
-        ("one, two", 4),
-        ("你好。再", 2),
-        ("你好。 再", 3),
-        ("", 0),
-    ]:
+        ("hello world", 5), ("hello ", 5), ("hello", 0), ("one, two", 4), ("你好。再", 2), ("你好。 再", 3), ("", 0),
+    ]:  # fmt: skip
         assert tokenizer.settled(text) == settled
 
 
