@@ -49,29 +49,10 @@ CASES: dict[str, tuple[list[tuple[str, list[str]]], str, int]] = {
 """Turns (a part is text, or a clip after @), the speaker, and the most tokens of the answer."""
 
 
-def whole_pass(model: Any, inputs: dict[str, Tensor], ids: Tensor) -> dict[str, Tensor]:
-    """One pass over question and answer: every layer's input, the chosen experts, and the logits."""
-    layers, seen, hooks = model.thinker.model.language_model.layers, {}, []
-    for index, layer in enumerate(layers):
-        hooks.append(
-            layer.register_forward_hook(
-                lambda _m, args, given, _o, i=index: seen.__setitem__(i, args[0] if args else given["hidden_states"]),
-                with_kwargs=True,
-            )
-        )
-        hooks.append(
-            layer.mlp.gate.register_forward_hook(lambda _m, _a, out, i=index: seen.__setitem__(f"e{i}", out[2]))
-        )
-    mask = torch.ones_like(ids)
-    out = model.thinker(**{**inputs, "input_ids": ids, "attention_mask": mask}, use_cache=False)
-    for hook in hooks:
-        hook.remove()
-    count = len(layers)
-    return {
-        "inputs": torch.stack([seen[i][0] for i in range(count)]),  # [L, P, H]
-        "experts": torch.stack([seen[f"e{i}"] for i in range(count)]).to(torch.uint8),  # [L, P, K]
-        "scores": out.logits[0],
-    }
+def scores_of(model: Any, inputs: dict[str, Tensor], ids: Tensor) -> Tensor:
+    """The logits of one pass over question and answer."""
+    given = {**inputs, "input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    return model.thinker(**given, use_cache=False).logits[0]
 
 
 class Prepared:
@@ -117,31 +98,22 @@ def case_of(model: Any, prepare: Prepared, name: str, stop: int) -> tuple[dict[s
     inputs = prepare(turns)
     run = Run(model, inputs, speaker, most, FRAMES, stop)
     tensors, answer = run.tensors(), run.answer()
-    tensors |= whole_pass(model, inputs, run.thought.sequences)
+    tensors["scores"] = scores_of(model, inputs, run.thought.sequences)
     meta = {
         "turns": turns, "speaker": speaker, "most": most, "prompt": inputs["input_ids"][0].tolist(), "answer": answer,
         "text": prepare.tokenizer.decode(answer, skip_special_tokens=True), "frames": run.codes.shape[-1],
         "samples": run.sound.shape[-1],
     }  # fmt: skip
-    if "input_features" in inputs and len(inputs["input_features"]) == 1:
-        tensors["mel"] = inputs["input_features"][0].T  # [columns, 128]
-        tensors["tower"] = model.thinker.get_audio_features(
-            inputs["input_features"], inputs["feature_attention_mask"], return_dict=True
-        ).last_hidden_state
     return tensors, meta
 
 
 def trimmed(name: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """What the committed set keeps: everything of `text` but the long tensors, of the others what tests compare."""
+    """What the committed set keeps: what tests compare."""
     out = dict(tensors)
     out["sound"] = out["sound"][: FRAME if name in ("text", "audio") else 0]
     out["scores"] = out["scores"][-4 if name == "text" else -1 :]
-    if name != "text":
-        del out["inputs"], out["experts"]
-    if "mel" in out:
-        out["mel"] = torch.cat([out["mel"][:3], out["mel"][-3:]])
     if name == "audio_beyond30":
-        out["tower"], out["rows"] = out["tower"][-8:], out["rows"][-20:]
+        out["rows"] = out["rows"][-20:]
     return out
 
 
