@@ -103,18 +103,8 @@ def refuse_without_kernels(typed: dict[str, str | None]) -> None:
 
 def all_of(machine: Machine, network: Network) -> Iterator[Check]:
     """Yields the result of every check."""
-    for ask in (
-        python,
-        packages,
-        settings,
-        text,
-        audio_files,
-        sound_output,
-        ffmpeg,
-        cpu_library,
-        cache,
-        embedded_voice,
-    ):
+    here = (python, packages, settings, text, audio_files, sound_output, ffmpeg, cpu_library, cache, embedded_voice)
+    for ask in here:
         yield asked(ask)
     yield asked(hub, network.offline)
     yield from devices(machine)

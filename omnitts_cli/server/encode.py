@@ -19,15 +19,9 @@ from omnitts_cli.audio.sinks import Track
 from omnitts_cli.server.problems import busy, invalid
 
 MEDIA = {
-    "pcm": "audio/pcm",
-    "pcm_f32": "audio/pcm",
-    "wav": "audio/wav",
-    "mp3": "audio/mpeg",
-    "flac": "audio/flac",
-    "opus": "audio/ogg",
-    "ogg": "audio/ogg",
-    "aac": "audio/aac",
-}
+    "pcm": "audio/pcm", "pcm_f32": "audio/pcm", "wav": "audio/wav", "mp3": "audio/mpeg", "flac": "audio/flac",
+    "opus": "audio/ogg", "ogg": "audio/ogg", "aac": "audio/aac",
+}  # fmt: skip
 NAMES = {"pcm": "raw", "pcm_f32": "raw", "aac": "raw"}
 """Formats that the encoders know under another name, or not."""
 MOST_FFMPEG = 8

@@ -32,13 +32,9 @@ from omnitts_cli.speech.load import DTYPES, RANDOM
 from omnitts_cli.weights.find import find
 
 SETS = {
-    "avx512": "AVX-512",
-    "avx2": "AVX2",
-    "avx512vnni": "AVX-512 VNNI",
-    "avxvnni": "AVX-VNNI",
-    "dotprod": "NEON dotprod",
+    "avx512": "AVX-512", "avx2": "AVX2", "avx512vnni": "AVX-512 VNNI", "avxvnni": "AVX-VNNI", "dotprod": "NEON dotprod",
     "plain": "plain C",
-}
+}  # fmt: skip
 """Instruction sets of the compiled library."""
 FOR_EIGHT = {"avx512": "avx512vnni"}
 """The set for 8 bits of a processor that is not here, where it has another name."""

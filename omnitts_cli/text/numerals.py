@@ -10,14 +10,9 @@ ONES = (
 ).split()
 TENS = "zero ten twenty thirty forty fifty sixty seventy eighty ninety".split()
 SCALES = (
-    (10**18, "quintillion"),
-    (10**15, "quadrillion"),
-    (10**12, "trillion"),
-    (10**9, "billion"),
-    (10**6, "million"),
-    (10**3, "thousand"),
-    (10**2, "hundred"),
-)
+    (10**18, "quintillion"), (10**15, "quadrillion"), (10**12, "trillion"), (10**9, "billion"), (10**6, "million"),
+    (10**3, "thousand"), (10**2, "hundred"),
+)  # fmt: skip
 LONGEST = 15
 """A number with more digits has no name here and is read digit by digit."""
 

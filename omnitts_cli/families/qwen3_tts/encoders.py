@@ -46,15 +46,9 @@ def encoder_shape(codec: Fields, groups: int, codes: int, samples_per_frame: int
 
 
 _ENCODER_CHOICES: dict[str, object] = {
-    "hidden_act": "gelu",
-    "attention_bias": False,
-    "num_semantic_quantizers": 1,
-    "audio_channels": 1,
-    "pad_mode": "constant",
-    "use_causal_conv": True,
-    "use_conv_shortcut": False,
-    "normalize": False,
-}
+    "hidden_act": "gelu", "attention_bias": False, "num_semantic_quantizers": 1, "audio_channels": 1,
+    "pad_mode": "constant", "use_causal_conv": True, "use_conv_shortcut": False, "normalize": False,
+}  # fmt: skip
 
 
 def _dilations(at: Fields) -> tuple[int, ...]:

@@ -133,17 +133,8 @@ def _build(
         running = []
         for source, variant, flags in jobs(machine):
             made = Path(work, f"{source}.{variant}.o")
-            line = [
-                *command,
-                *FLAGS,
-                *flags,
-                *extra,
-                f"-DVARIANT={variant}",
-                "-c",
-                str(FOLDER / source),
-                "-o",
-                str(made),
-            ]
+            files = "-c", str(FOLDER / source), "-o", str(made)
+            line = [*command, *FLAGS, *flags, *extra, f"-DVARIANT={variant}", *files]
             running.append((variant, made, subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)))
         said = [process.communicate()[0].decode(errors="replace") for *_, process in running]
         if any(process.returncode and variant not in optional for variant, _, process in running):

@@ -28,13 +28,9 @@ class _Attribute(ctypes.Structure):
 
 class _Launch(ctypes.Structure):
     _fields_ = (
-        ("grid", c_uint * 3),
-        ("block", c_uint * 3),
-        ("shared_bytes", c_uint),
-        ("stream", c_void_p),
-        ("attributes", POINTER(_Attribute)),
-        ("attribute_count", c_uint),
-    )
+        ("grid", c_uint * 3), ("block", c_uint * 3), ("shared_bytes", c_uint), ("stream", c_void_p),
+        ("attributes", POINTER(_Attribute)), ("attribute_count", c_uint),
+    )  # fmt: skip
 
 
 COOPERATIVE = 2  # CU_LAUNCH_ATTRIBUTE_COOPERATIVE

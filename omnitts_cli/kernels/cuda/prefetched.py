@@ -61,14 +61,9 @@ class _Product(ctypes.Structure):
     """The kernel's parameter: `struct Product` of prefetched.cu, padded to a multiple of 64 bytes."""
 
     _fields_ = (
-        ("x", c_uint64 * 16),
-        ("weight", c_uint64 * 16),
-        ("out", c_void_p),
-        ("count", c_int),
-        ("outputs", c_int),
-        ("heights", c_int),
-        ("padding", c_int * 11),
-    )
+        ("x", c_uint64 * 16), ("weight", c_uint64 * 16), ("out", c_void_p), ("count", c_int), ("outputs", c_int),
+        ("heights", c_int), ("padding", c_int * 11),
+    )  # fmt: skip
 
 
 @functools.lru_cache(4096)

@@ -155,15 +155,9 @@ def kind_of(word: str) -> str:
 
 
 KINDS = {
-    "that": "TX",
-    "that's": "TX",
-    "read": "BPDM",
-    "reread": "BPDM",
-    "wound": "NDM",
-    "used": "DM",
-    "live": "BPJ",
+    "that": "TX", "that's": "TX", "read": "BPDM", "reread": "BPDM", "wound": "NDM", "used": "DM", "live": "BPJ",
     "in": "RX",
-}
+}  # fmt: skip
 BEFORE_VERBS = frozenset(
     "i you we they i'll you'll we'll they'll he'll she'll it'll will would can could should must might may cannot "
     "can't won't wouldn't couldn't shouldn't don't didn't doesn't".split()
