@@ -9,8 +9,8 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -158,31 +158,24 @@ class StopSignals:
         self.again = self._asked.is_set()
         self._asked.set()
 
-    def signals(self) -> Any:
+    @contextmanager
+    def signals(self) -> Iterator[None]:
         """A block in which the signals are handled here."""
-        return _Handled(self.ask)
-
-
-class _Handled:
-    def __init__(self, handler: Callable[[], None]) -> None:
-        self._handler = handler
-
-    def __enter__(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._before = dict[int, Any]()
+        loop, before = asyncio.get_running_loop(), dict[int, Any]()
         for number in SIGNALS:
             with suppress(ValueError, RuntimeError):  # not in the main thread
                 try:
-                    loop.add_signal_handler(number, self._handler)
+                    loop.add_signal_handler(number, self.ask)
                 except NotImplementedError:  # on Windows
-                    self._before[number] = signal.signal(number, lambda *_: loop.call_soon_threadsafe(self._handler))
-
-    def __exit__(self, *error: object) -> None:
-        for number, before in self._before.items():
-            signal.signal(number, before)
-        for number in set(SIGNALS) - set(self._before):
-            with suppress(ValueError, NotImplementedError, RuntimeError):
-                asyncio.get_running_loop().remove_signal_handler(number)
+                    before[number] = signal.signal(number, lambda *_: loop.call_soon_threadsafe(self.ask))
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            for number in set(SIGNALS) - set(before):
+                with suppress(ValueError, NotImplementedError, RuntimeError):
+                    loop.remove_signal_handler(number)
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
