@@ -1,7 +1,5 @@
 """Cleaning: what leaves a text, what stays, any cuts, and a terminal that nothing can wreck."""
 
-from __future__ import annotations
-
 import unicodedata
 
 import pytest
@@ -26,16 +24,12 @@ from omnitts_cli.text.clean import Cleaner, clean, has_speech, nothing_to_speak,
         ("tag\U000e0041\U000e007f vs\ufe0f", "tag vs"),
         ("cafe\u0301 \u1112\u1161\u11ab", "café 한"),
         ("H\u0336e\u0336y", "H\u0336e\u0336y"),
+        ("Z" + "\u0335" * 500 + "x", "Z" + "\u0335" * 8 + "x"),
         ("１２３ ｆｕｌｌ", "１２３ ｆｕｌｌ"),
     ],
 )
 def test_what_cannot_be_spoken_leaves(dirty: str, expected: str) -> None:
     assert clean(dirty) == expected
-
-
-def test_zalgo_is_capped() -> None:
-    assert clean("Z" + "\u0335" * 500 + "x") == "Z" + "\u0335" * 8 + "x"
-    assert len(clean(("e" + "\u0301\u0335" * 400) * 50)) <= 50 * 10
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Bytes to text: the place of a wrong byte, byte order marks, any cuts."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Everyday text is read as people say it, and long sentences are cut where a phrase ends."""
 
-from __future__ import annotations
-
 import warnings
 
 import pytest

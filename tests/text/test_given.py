@@ -1,7 +1,5 @@
 """Words with given sounds: through every step to the phonemes, and back to words for other models."""
 
-from __future__ import annotations
-
 from io import BytesIO
 
 import pytest

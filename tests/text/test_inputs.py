@@ -1,20 +1,12 @@
 """From bytes to pieces: formats, pipes, lexicon, limits."""
 
-from __future__ import annotations
-
 import io
 
 import pytest
 
 from omnitts_cli.errors import InputError, UsageError
 from omnitts_cli.text import inputs
-from omnitts_cli.text.inputs import (
-    TextOptions,
-    TextStream,
-    input_format,
-    pieces_of_document,
-    pieces_of_text,
-)
+from omnitts_cli.text.inputs import TextOptions, TextStream, input_format, pieces_of_document, pieces_of_text
 from omnitts_cli.text.lexicon import Lexicon
 
 
@@ -28,6 +20,7 @@ def test_formats_by_option_then_suffix() -> None:
     assert [input_format(p) for p in ("a.md", "a.SRT", "a.vtt", "a.epub", "a.ssml", "a.txt", None, "-")] == [
         "md", "srt", "srt", "epub", "ssml", "text", "text", "text",
     ]  # fmt: skip
+    assert [input_format(p) for p in ("a.html", "a.HTM", "a.xhtml")] == ["html"] * 3
     assert input_format("a.md", "text") == "text" and input_format("a.md", "auto") == "md"
     with pytest.raises(UsageError, match="docx"):
         input_format("a", "docx")
@@ -51,6 +44,7 @@ def test_every_format_becomes_pieces() -> None:
     assert spoken(b"# Title of it\n\nSome *words* here.", "md") == ["Title of it", "Some words here."]
     assert spoken(b"<speak>One here.<break time='1s'/>Two there.</speak>", "ssml") == ["One here.", 1.0, "Two there."]
     assert spoken(b"1\n00:00:01,000 --> 00:00:02,000\nHello there you.\n", "srt") == ["Hello there you."]
+    assert spoken(b"<html><body><p>Hello there you.</p></body></html>", "html") == ["Hello there you."]
 
 
 def test_blocks_of_a_document_are_paragraphs() -> None:
@@ -87,11 +81,6 @@ def test_words_may_be_of_any_format() -> None:
     assert [p.text for p in pieces_of_text("<p>One here.</p><script>x</script>", form="html")] == ["One here."]
     with pytest.raises(UsageError, match="EPUB"):
         list(pieces_of_text("x", form="epub"))
-
-
-def test_html_is_a_format_of_its_own() -> None:
-    assert [input_format(p) for p in ("a.html", "a.HTM", "a.xhtml")] == ["html"] * 3
-    assert spoken(b"<html><body><p>Hello there you.</p></body></html>", "html") == ["Hello there you."]
 
 
 def test_a_notice_says_that_times_of_subtitles_are_not_kept() -> None:

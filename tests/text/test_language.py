@@ -1,7 +1,5 @@
 """Languages: names, and a detector that rather says nothing than something wrong."""
 
-from __future__ import annotations
-
 import pytest
 from languages import rows
 

@@ -1,7 +1,5 @@
 """What a tokenizer reads: the known names, and their readers."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -1,7 +1,5 @@
 """Patterns that are compiled when they are first used find the same as compiled ones."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Where a long sentence may be cut."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

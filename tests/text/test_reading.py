@@ -1,7 +1,5 @@
 """Reading: where a piece is cut for a model that says little in one go, and what it reads of each part."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 

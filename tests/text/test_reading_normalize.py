@@ -1,7 +1,5 @@
 """Normalize: which models get words for numbers, and which get the text as it is."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

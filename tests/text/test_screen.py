@@ -1,7 +1,5 @@
 """What a screen reader says for characters, keys and punctuation."""
 
-from __future__ import annotations
-
 import pytest
 
 from omnitts_cli.text import screen

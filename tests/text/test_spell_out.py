@@ -1,7 +1,5 @@
 """Written English as it is read aloud, and as a model reads it that knows letters only."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -19,38 +17,14 @@ TABLE = Path(__file__).parent / "written_forms.tsv"
 @pytest.mark.parametrize(
     ("written", "read"),
     [
-        ("at 17:05, or 9:00 am; or 9 p.m. sharp", "at seventeen oh five, or nine AM; or nine PM sharp"),
-        ("5:00", "five o'clock"),
-        ("on 2026-11-21", "on November twenty first, twenty twenty six"),
-        ("March 3, 1984 and Mar. 3rd", "March third, nineteen eighty four and March third"),
-        ("on 21 March 2026, the 5th May", "on the twenty first of March, twenty twenty six, the fifth of May"),
-        ("may 5 times, May 5", "may five times, May fifth"),
-        ("$5.50, €3, £0.99, $1", "five dollars and fifty cents, three euros, ninety nine pence, one dollar"),
-        ("1.000.000€, 1.234.567,50 €", "one million euros, one million two hundred thirty four thousand five hundred "
-         "sixty seven euros and fifty cents"),
-        ("0.99 €, .99€, 99,00 €, 1.5 €, $.00", "ninety nine cents, ninety nine cents, ninety nine euros, one point "
-         "five euros, zero dollars"),
-        ("$1.2 million and £3bn", "one point two million dollars and three billion pounds"),
+        ("5:00", "five o'clock"), ("on 2026-11-21", "on November twenty first, twenty twenty six"),
         ("555-123-4567", "five five five, one two three, four five six seven"),
-        ("version 1.2.3", "version one point two point three"),
-        ("the 1990s, the '80s of '84", "the nineteen nineties, the eighties of eighty four"),
-        ("the 21st", "the twenty first"),
-        ("1/2, 3/4, 2/3, 24/7", "one half, three quarters, two thirds, twenty four seven"),
-        ("pages 3-5, 1939–1945", "pages three to five, nineteen thirty nine to nineteen forty five"),
-        ("50% of 3,000.25 km", "fifty percent of three thousand point two five kilometers"),
-        ("1 kg, 5 ft, 120km/h, 20°C", "one kilogram, five feet, one hundred twenty kilometers per hour, twenty "
-         "degrees Celsius"),
-        ("No. 5 and #7", "number five and number seven"),
         ("Mr. Smith vs. Dr. Jones, etc.", "Mister Smith versus Doctor Jones, et cetera."),
         ("-5 degrees, x-ray, 10-fold", "minus five degrees, x-ray, ten-fold"),
-        ("H2O, mp3", "H two O, mp three"),
-        ("https://example.com/a", "example dot com slash a"),
-        ("me@x.org, file.txt", "me at x dot org, file dot txt"),
-        ("1,000,000 in 2019", "one million in twenty nineteen"),
-        ("½ x² １２", "one half x squared twelve"),
     ],
 )  # fmt: skip
-def test_what_is_no_word_becomes_words(written: str, read: str) -> None:
+def test_words_come_with_their_marks_and_capitals(written: str, read: str) -> None:
+    """written_forms.tsv has every kind of written form, word by word."""
     assert spell_out(written) == read
 
 

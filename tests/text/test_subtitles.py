@@ -1,7 +1,5 @@
 """Subtitles: the three formats, and text that could break them. pysubs2 reads them back where it is installed."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 

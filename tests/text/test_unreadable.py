@@ -1,7 +1,5 @@
 """Words in letters that a model cannot read."""
 
-from __future__ import annotations
-
 import pytest
 
 from omnitts_cli.errors import Notice, TextError

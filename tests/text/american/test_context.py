@@ -1,7 +1,5 @@
 """Parts of speech from context, for words of one class."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The dictionary on disk: what goes in comes out, and one word costs one block."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Letter to sound: plausible, in the alphabet, with one stress, and in linear time."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The string that a model's tokenizer gets: its alphabet, its form, hard words, and text that is still arriving."""
 
-from __future__ import annotations
-
 import re
 import sys
 from itertools import pairwise

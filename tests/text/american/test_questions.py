@@ -1,7 +1,5 @@
 """A question mark in phonemes means that the voice rises; questions whose voice falls end in a full stop."""
 
-from __future__ import annotations
-
 import pytest
 
 from omnitts_cli.text.american.phonemes import ArrivingPhonemes, phonemes

@@ -1,7 +1,5 @@
 """Sentences: what depends on the neighbours, and the sentences of hibari-tts, which the voice was taught with."""
 
-from __future__ import annotations
-
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

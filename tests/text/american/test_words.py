@@ -1,7 +1,5 @@
 """Words on their own: entries, inflections, letters, hyphens, parts, and what is in no dictionary."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Tables of letters in their contexts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

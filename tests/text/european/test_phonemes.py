@@ -1,7 +1,5 @@
 """The string that a model of four languages reads: one run of letters a word, and where the voice rises."""
 
-from __future__ import annotations
-
 import unicodedata
 
 import pytest

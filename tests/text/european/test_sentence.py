@@ -1,7 +1,5 @@
 """Letters to sounds of four languages, against what espeak-ng reads in 300 committed lines each."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Articles of web pages: what surrounds them is not spoken."""
 
-from __future__ import annotations
-
 import sys
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Markdown: words without marks, by the stated rule for code, tables and links."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import pytest
@@ -14,26 +12,27 @@ def texts(source: str) -> list[str]:
     return [block.text for block in markdown_blocks(source)]
 
 
-def test_marks_leave_and_words_stay() -> None:
-    assert texts("# A *title*\n\nSome **bold** and `code` and [a link](http://x.y/z).\nSame line.") == [
-        "A title",
-        "Some bold and code and a link. Same line.",
-    ]
-
-
-def test_lists_quotes_and_pictures() -> None:
-    assert texts("- one\n- two\n  - three\n\n> quoted\n\n![a cat](cat.png)") == [
-        "one", "two", "three", "quoted", "a cat",
-    ]  # fmt: skip
-
-
-def test_code_is_skipped_and_tables_are_read_by_row() -> None:
-    source = "```python\nx = 1\n```\n\n    indented\n\n<div>html</div>\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\nend"
-    assert texts(source) == ["a, b", "1, 2", "end"]
-
-
-def test_hard_breaks_are_line_ends() -> None:
-    assert texts("one  \ntwo") == ["one\ntwo"]
+@pytest.mark.parametrize(
+    ("source", "spoken"),
+    [
+        ("# A *title*\n\nSome **bold** and `code` and [a link](http://x.y/z).\nSame line.",
+         ["A title", "Some bold and code and a link. Same line."]),
+        ("- one\n- two\n  - three\n\n> quoted\n\n![a cat](cat.png)", ["one", "two", "three", "quoted", "a cat"]),
+        ("```python\nx = 1\n```\n\n    indented\n\n<div>html</div>\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\nend",
+         ["a, b", "1, 2", "end"]),
+        ("one  \ntwo", ["one\ntwo"]), ("Term<br>break", ["Term\nbreak"]), ("Term<br/>break", ["Term\nbreak"]),
+        ("A ==marked== word.", ["A marked word."]), ("If a ==b then c==d.", ["If a ==b then c==d."]),
+        ("`==x==` stays.", ["==x== stays."]), ("Not ~~this~~ that.", ["Not  that."]),
+        ("---\ntitle: My doc\ntags: [a, b]\n---\n\n# Title\n\nWords.", ["Title", "Words."]),
+        ("+++\ntitle = 'x'\n+++\nWords.", ["Words."]), ("---\ntitle: no end\n", ["title: no end"]),
+        ("---\n\nTwo rules.\n\n---\n\nMore.", ["Two rules.", "More."]),
+        ("Text[^1] goes on[^note].\n\n- [ ] todo\n- [x] done\n- [link](x) stays\n\n[^1]: The note.\n    More.\n\nEnd.",
+         ["Text goes on.", "todo", "done", "link stays", "End."]),
+    ],
+)  # fmt: skip
+def test_marks_leave_and_words_stay(source: str, spoken: list[str]) -> None:
+    """Code is skipped, tables are read by row, front matter and notes are not read aloud."""
+    assert texts(source) == spoken
 
 
 @pytest.mark.parametrize(
@@ -44,13 +43,6 @@ def test_hostile_nesting_is_harmless(part: str, count: int) -> None:
     grows_linearly(lambda count: list(markdown_blocks(part * count + "x")), count // 10, count)
 
 
-def test_front_matter_is_not_read_aloud() -> None:
-    assert texts("---\ntitle: My doc\ntags: [a, b]\n---\n\n# Title\n\nWords.") == ["Title", "Words."]
-    assert texts("+++\ntitle = 'x'\n+++\nWords.") == ["Words."]
-    assert texts("---\n\nA rule, then words.\n\n---\n\nMore.") == ["A rule, then words.", "More."], "two rules"
-    assert texts("---\ntitle: no end\n") == ["title: no end"]
-
-
 @pytest.mark.parametrize(
     "authors", ["Ann Lee, Bob", '["Ann Lee", Bob]', "\n  - Ann Lee\n  - 'Bob'", "\n- Ann Lee\n- Bob"]
 )
@@ -58,24 +50,6 @@ def test_authors_may_be_a_list(authors: str) -> None:
     text = f"---\ntitle: 'My doc'\nauthor: {authors}\nlang: en\n---\n\nWords."
     assert front_fields(text) == {"title": "My doc", "author": "Ann Lee, Bob", "lang": "en"}
     assert texts(text) == ["Words."]
-
-
-def test_footnotes_and_check_boxes() -> None:
-    items = "- [ ] todo\n- [x] done\n- [link](x) stays"
-    source = f"Text[^1] goes on[^note].\n\n{items}\n\n[^1]: The note.\n    More of it.\n\nEnd."
-    assert texts(source) == ["Text goes on.", "todo", "done", "link stays", "End."]
-
-
-@pytest.mark.parametrize(
-    ("text", "spoken"),
-    [
-        ("Term<br>break", "Term\nbreak"), ("Term<br/>break", "Term\nbreak"), ("A ==marked== word.", "A marked word."),
-        ("If a ==b then c==d.", "If a ==b then c==d."), ("`==x==` stays.", "==x== stays."),
-        ("Not ~~this~~ that.", "Not  that."),
-    ],
-)  # fmt: skip
-def test_breaks_marks_and_struck_words(text: str, spoken: str) -> None:
-    assert texts(text) == [spoken]
 
 
 def test_a_very_wide_table_does_not_grow_with_its_rows() -> None:

@@ -1,7 +1,5 @@
 """SSML: what is spoken, and everything hostile refused."""
 
-from __future__ import annotations
-
 import pytest
 
 from omnitts_cli.errors import InputError

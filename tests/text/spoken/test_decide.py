@@ -1,7 +1,5 @@
 """Neighbours decide what a letter, a hyphen or a stroke beside a number is."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

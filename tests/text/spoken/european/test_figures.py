@@ -1,7 +1,5 @@
 """Number words by the tables."""
 
-from __future__ import annotations
-
 from importlib import import_module
 
 import pytest

@@ -1,7 +1,5 @@
 """The key files of the languages with a table: what may be said for 100 written forms each."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time
