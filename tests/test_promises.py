@@ -20,7 +20,7 @@ KEPT = {
     "files are whole or not there": ["test_a_file_appears_whole_and_only_at_the_end"],
     "Ctrl-C keeps finished sentences": ["test_finished_sentences_are_kept"],
     "SIGTERM and SIGHUP do too": ["test_term_and_hangup"],
-    "stdout holds nothing but sound": ["test_json_goes_to_stderr_when_sound_has_stdout"],
+    "stdout holds nothing but sound": ["test_stdout_gets_a_wav_and_nothing_else"],
     "a closed pipe is 141": ["test_a_closed_pipe_is_141"],
     "--json has seed, LUFS, peak and sum": ["test_json_says_what_was_made", "test_json_has_the_loudness"],
     "speech-N.wav counts up, also in a race": [

@@ -1,7 +1,5 @@
 """The last three lines of `omnitts doctor`, on machines that are not this one."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """omnitts ask: questions as words, from pipes, lines and files; conversations; and everything that is refused."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty
@@ -17,13 +15,12 @@ from typing import Any
 import golden_set
 import numpy as np
 import pytest
+import soundfile
 from golden_set import thinker_case, thinker_folder
 from omni_recipe import clip
 from patience import LONG_S
 
 from omnitts_cli.speech import chat_file, load_thinker
-
-soundfile = pytest.importorskip("soundfile")
 
 Call = Callable[..., Any]
 GOLDEN = thinker_case("text").meta
@@ -100,16 +97,7 @@ def test_a_conversation_in_a_file(omnitts: Call, model: list[str], home: Path) -
     assert "has a system prompt already" in again.err
 
 
-def test_a_conversation_equals_the_official_one(omnitts: Call, model: list[str]) -> None:
-    golden = thinker_case("text_history").meta
-    turns = [(role, parts[0]) for role, parts in golden["turns"]]
-    Path("talk.jsonl").write_text("".join(json.dumps({"role": r, "content": c}) + "\n" for r, c in turns[:-1]))
-    done = omnitts("ask", *model, "--chat", "talk.jsonl", "--json", "--max-tokens", "8", "--", turns[-1][1].strip())
-    assert done.json["tokens_in"] <= len(golden["prompt"])
-    assert done.code == 0
-
-
-def test_files_that_cannot_hold_a_conversation(
+def test_files_without_a_conversation(
     omnitts: Call, model: list[str], home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, said in {"/dev/full": "is a pipe or a device, not a file", str(home): "is a folder, not a file"}.items():
@@ -149,11 +137,6 @@ def test_a_sampled_answer_has_a_seed(omnitts: Call, model: list[str]) -> None:
     assert omnitts("ask", *model, *hot, "--seed", seed).out == done.out
 
 
-def test_settings_of_speech_do_not_change_answers(omnitts: Call, model: list[str], home: Path) -> None:
-    Path("omnitts.toml").write_text("temperature = 1.5\ntop-k = 50\n")
-    assert omnitts("ask", *model, "--system", SYSTEM, QUESTION).out.decode() == GOLDEN["text"] + "\n"
-
-
 def test_an_empty_answer_is_delivered(omnitts: Call, tmp_path: Path) -> None:
     folder = golden_set.silent_folder(tmp_path / "silent")
     model = ["-m", str(folder), "-d", "cpu", "--context", "64", "--max-tokens", "9"]
@@ -165,20 +148,13 @@ def test_an_empty_answer_is_delivered(omnitts: Call, tmp_path: Path) -> None:
     assert omnitts("ask", *model, "--json", "--chat", "talk.jsonl", "again").json["stopped"] == "end"
 
 
-@pytest.mark.parametrize("form", ["wav", "flac", "mp3", "-"])
+@pytest.mark.parametrize("form", ["wav", "flac"])
 def test_a_spoken_question(form: str, omnitts: Call, model: list[str], home: Path) -> None:
-    soundfile.write("question.wav", clip("mid"), 16_000)
-    wanted = thinker_case("audio").meta["text"] + "\n"
-    name, stdin = f"question.{form}", b""
-    if form == "-":
-        name, stdin = "-", Path("question.wav").read_bytes()
-    elif form != "wav":
-        soundfile.write(name, clip("mid"), 16_000)
-    done = omnitts("ask", *model, "--audio", name, "--system", SYSTEM, "--max-tokens", "8", "--json", stdin=stdin)
-    assert done.code == 0
-    if form != "mp3":  # which changes the samples, and their number
-        assert done.json["text"] + "\n" == wanted
-    assert done.json["tokens_in"] == pytest.approx(len(thinker_case("audio").meta["prompt"]), abs=2)
+    golden, name = thinker_case("audio").meta, f"question.{form}"
+    soundfile.write(name, clip("mid"), 16_000)
+    done = omnitts("ask", *model, "--audio", name, "--system", SYSTEM, "--max-tokens", "8", "--json")
+    assert (done.code, done.json["text"]) == (0, golden["text"])
+    assert done.json["tokens_in"] == pytest.approx(len(golden["prompt"]), abs=2)
 
 
 def test_recordings_from_pipes_of_other_programs(omnitts: Call, model: list[str], home: Path, tmp_path: Path) -> None:
@@ -236,33 +212,24 @@ def test_words_follow_the_sound(omnitts: Call, model: list[str], home: Path) -> 
 @pytest.mark.parametrize(
     "seconds, content, said",
     [
-        (0.05, None, "at least 0.1 s is needed"),
-        (0.05, None, "a recording of 0.1 s to 10 minutes"),
-        (601, None, "lasts 10 min 01 s; at most 10 min 00 s can be read"),
-        (600.2, None, "lasts 10 min 01 s; at most 10 min 00 s can be read"),
-        (600.2, None, "ffmpeg -i q.wav -t 600 short.wav"),
-        (None, b"no sound at all, only words", "is not audio"),
-        (None, b"", "is an empty file"),
-        (None, b"", "a recording of 0.1 s to 10 minutes"),
-        (None, None, "not found"),
+        (0.05, None, ["at least 0.1 s is needed", "a recording of 0.1 s to 10 minutes"]),
+        (601, None, ["lasts 10 min 01 s; at most 10 min 00 s can be read"]),
+        (600.2, None, ["lasts 10 min 01 s; at most 10 min 00 s can be read", "ffmpeg -i q.wav -t 600 short.wav"]),
+        (None, b"no sound at all, only words", ["is not audio"]),
+        (None, b"", ["is an empty file", "a recording of 0.1 s to 10 minutes"]),
+        (None, None, ["not found"]),
     ],
 )
 def test_sounds_that_cannot_be_questions(
-    seconds: float | None, content: bytes | None, said: str, omnitts: Call, home: Path
+    seconds: float | None, content: bytes | None, said: list[str], omnitts: Call, home: Path
 ) -> None:
     if seconds is not None:
         soundfile.write("q.wav", np.zeros(int(seconds * 8000), np.float32), 8000)
     elif content is not None:
         Path("q.wav").write_bytes(content)
     done = omnitts("ask", "-m", "random:omni-thinker", "-d", "cpu", "--audio", "q.wav")  # before the model is opened
-    assert done.code == 3
-    assert said in done.err
+    assert done.code == 3 and all(words in done.err for words in said), done.err
     assert "clone" not in done.err
-
-
-def test_audio_fits_neither_lines_nor_chat(omnitts: Call, model: list[str]) -> None:
-    assert omnitts("ask", *model, "--audio", "q.wav", "--lines").code == 2
-    assert omnitts("ask", *model, "--audio", "q.wav", "--chat", "c.jsonl").code == 2
 
 
 @pytest.mark.parametrize(

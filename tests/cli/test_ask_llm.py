@@ -1,16 +1,14 @@
 """omnitts ask --llm: answers of other chat models, printed and spoken."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import soundfile
 from chat_kit import DONE, company, event, small_model
 
-soundfile = pytest.importorskip("soundfile")
 Call = Callable[..., Any]
 SPEAKER = ["-m", "random:toy", "-d", "cpu"]
 

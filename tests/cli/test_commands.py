@@ -1,7 +1,5 @@
 """The table of commands: every row has its body, help needs none of them, and a wrong row is an error in words."""
 
-from __future__ import annotations
-
 import inspect
 import subprocess
 import sys
@@ -79,7 +77,7 @@ def test_help_loads_no_body() -> None:
 
 
 @pytest.mark.parametrize("body", ["cli.nowhere:say", "cli.say:shout"])
-def test_a_row_without_its_body_is_an_error_at_the_start(
+def test_a_row_without_its_body_is_an_error_at_once(
     omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch, body: str
 ) -> None:
     wrong = replace(COMMANDS[0], body=body)

@@ -1,7 +1,5 @@
 """omnitts config, and where a value comes from: typed, preset, environment, project, user, default."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path
@@ -41,7 +39,7 @@ def test_the_order_of_origins(omnitts: Omnitts, home: Path, monkeypatch: pytest.
     assert value(omnitts, "sentence-gap") == (3, "environment")
 
 
-def test_a_preset_goes_over_files_when_it_was_typed_and_under_them_when_a_file_named_it(
+def test_a_preset_goes_over_files_if_it_was_typed_and_under_them_if_a_file_named_it(
     omnitts: Omnitts, home: Path
 ) -> None:
     user_file(home, 'preset = "studio"\nsentence-gap = 1\n')
@@ -58,9 +56,7 @@ def test_typed_goes_over_everything(omnitts: Omnitts, monkeypatch: pytest.Monkey
     assert pieces(omnitts, "--split", "line") == 2
 
 
-def test_words_that_were_typed_go_over_a_file_that_was_not(
-    omnitts: Omnitts, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_typed_words_go_over_a_file_that_was_not(omnitts: Omnitts, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("a.txt").write_text("From a file.")
     user_file(home, 'file = ["a.txt"]\n')
     assert omnitts("say", "--dry-run", "--json").json["text"] == "From a file."
@@ -190,6 +186,10 @@ def test_set_and_unset(omnitts: Omnitts, home: Path) -> None:
     assert "# mine\n[say]" in path.read_text() and 'voice = "Ännchen"' in path.read_text()
     assert omnitts("config", "unset", "sentence-gap").code == 0
     assert value(omnitts, "sentence-gap")[1] == "default"
+    assert omnitts("config", "set", "lexicon", "a,b").code == 0 and value(omnitts, "lexicon")[0] == ["a", "b"]
+    done = omnitts("config", "set", "voice", "henri")
+    assert done.code == 0 and "no voice 'henri' is saved" in done.err and "config set voice henry" in done.err
+    assert "warning" not in omnitts("config", "set", "voice", "henry").err
 
 
 def test_set_and_unset_leave_tables_and_presets_alone(omnitts: Omnitts, home: Path) -> None:
@@ -219,27 +219,11 @@ def test_a_value_over_several_lines_is_one_value(omnitts: Omnitts, home: Path) -
     assert path.read_text() == 'style = "one\\ntwo"\nvoice = "leo"\n'
 
 
-def test_what_may_be_given_more_than_once_is_set_as_in_the_environment(omnitts: Omnitts, home: Path) -> None:
-    assert omnitts("config", "set", "lexicon", "a,b").code == 0
-    assert value(omnitts, "lexicon")[0] == ["a", "b"]
-
-
 def test_what_a_file_cannot_hold(omnitts: Omnitts, home: Path) -> None:
     assert omnitts("config", "set", "style", "a\x7fb\x01").code == 0
     assert value(omnitts, "style")[0] == "a\x7fb\x01"
     done = omnitts("config", "set", "voice", "\udcff.voice")  # a file name that is no text
     assert done.code == 2 and "UTF-8" in done.err and value(omnitts, "voice")[1] == "default"
-
-
-def test_a_setting_of_one_command_is_only_for_an_editor(omnitts: Omnitts, home: Path) -> None:
-    done = omnitts("config", "set", "say.voice", "leo")
-    assert done.code == 2 and "below [say]" in done.err and "config.toml" in done.err
-
-
-def test_a_folder_that_cannot_be_made_is_8(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", "/dev/null")
-    done = omnitts("config", "set", "voice", "ann")
-    assert done.code == 8 and "cannot make the folder /dev/null/omnitts" in done.err
 
 
 def test_options_of_bench_stand_in_its_table(omnitts: Omnitts, home: Path) -> None:
@@ -251,11 +235,6 @@ def test_options_of_bench_stand_in_its_table(omnitts: Omnitts, home: Path) -> No
     ]
     user_file(home, "[bench]\nconcurrency = [0]\n")
     assert omnitts("bench", "-m", "random:toy").code == 3
-
-
-@pytest.mark.parametrize(("key", "text"), [("speed", "9"), ("sped", "1"), ("no-clobber", "maybe")])
-def test_set_refuses_what_no_option_takes(omnitts: Omnitts, key: str, text: str) -> None:
-    assert omnitts("config", "set", key, text).code == 2
 
 
 def test_paths_and_secrets(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -336,6 +315,14 @@ def test_a_broken_file_does_not_lock_out_what_mends_it(omnitts: Omnitts, home: P
     for command in (("config", "path"), ("config", "show"), ("config", "get", "voice"), ("voices", "list")):
         assert omnitts(*command).code == 0, command
     assert "its settings are ignored" in omnitts("config", "show").err
+    if "= =" in text:
+        for command in (("set", "voice", "leo"), ("unset", "voice")):
+            done = omnitts("config", *command)
+            assert done.code == 3 and "omnitts config edit" in done.err
+        path.rename("omnitts.toml")
+        done = omnitts("say", "--dry-run", "hi")
+        assert done.code == 3 and "try: correct omnitts.toml" in done.err and "config edit" not in done.err
+        Path("omnitts.toml").rename(path)
     (check,) = [one for one in omnitts("doctor", "--offline", "--json").json["checks"] if one["name"] == "settings"]
     assert check["status"] == "fail" and str(path) in str(check)
 
@@ -347,19 +334,6 @@ def test_a_wrong_key_is_removed_by_its_name(omnitts: Omnitts, home: Path) -> Non
     assert path.read_text() == "retries = 1\n"
     assert omnitts("say", "--dry-run", "hi").code == 0
     assert omnitts("config", "unset", "voise").code == 2, "it is neither there nor a setting"
-
-
-def test_what_cannot_be_changed_names_the_editor(omnitts: Omnitts, home: Path) -> None:
-    user_file(home, "speed = = 1\n")
-    for command in (("set", "voice", "leo"), ("unset", "voice")):
-        done = omnitts("config", *command)
-        assert done.code == 3 and "omnitts config edit" in done.err
-
-
-def test_a_broken_project_file_is_corrected_where_it_is(omnitts: Omnitts) -> None:
-    Path("omnitts.toml").write_text("speed = = 1\n")
-    done = omnitts("say", "--dry-run", "hi")
-    assert done.code == 3 and "try: correct omnitts.toml" in done.err and "config edit" not in done.err
 
 
 def test_a_preset_sets_a_voice(omnitts: Omnitts, home: Path) -> None:
@@ -392,9 +366,13 @@ def test_get_and_edit(omnitts: Omnitts, home: Path, monkeypatch: pytest.MonkeyPa
 
 def test_show_is_short_and_says_who_speaks(omnitts: Omnitts, home: Path) -> None:
     user_file(home, "speed = 1.5\n")
+    values = {one["key"]: one["value"] for one in map(json.loads, omnitts("config", "show", "--json").out.splitlines())}
+    assert (values["model"], values["voice"]) == ("tiny", "henry")
     lines = omnitts("config", "show").out.decode().splitlines()
     assert {"model\ttiny (default)", "voice\thenry (default)", "speed\t1.5"} <= set(lines) and len(lines) < 12
     assert any(line.startswith("chunk\t") for line in omnitts("config", "show", "--all").out.decode().splitlines())
+    omnitts("config", "set", "voice", "clara")
+    assert b"voice\tclara\n" in omnitts("config", "show").out
 
 
 @pytest.mark.parametrize(
@@ -457,17 +435,3 @@ def test_a_device_that_is_not_supported_is_an_error_with_its_place(
     assert done.code == 5 and "--device 'mps' is not supported by this version" in done.err, done.err
     done = omnitts("config", "set", "device", "mps")
     assert done.code == 5 and "device 'mps' is not supported" in done.err and "set device cpu" in done.err, done.err
-
-
-def test_an_unknown_voice_is_reported_when_it_is_set(omnitts: Omnitts) -> None:
-    done = omnitts("config", "set", "voice", "henri")
-    assert done.code == 0 and "no voice 'henri' is saved" in done.err and "config set voice henry" in done.err
-    assert "warning" not in omnitts("config", "set", "voice", "henry").err
-
-
-def test_defaults_among_the_settings_are_marked(omnitts: Omnitts) -> None:
-    omnitts("config", "set", "voice", "clara")
-    shown = dict(line.split("\t") for line in omnitts("config", "show").out.decode().splitlines())
-    assert (shown["model"], shown["voice"]) == ("tiny (default)", "clara")
-    values = {one["key"]: one["value"] for one in map(json.loads, omnitts("config", "show", "--json").out.splitlines())}
-    assert (values["model"], values["voice"]) == ("tiny", "clara")

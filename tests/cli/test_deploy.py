@@ -1,7 +1,5 @@
 """Files for systemd and containers: systemd accepts the units; what the containers need is in them."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -5,8 +5,6 @@ OMNITTS_TEST_ROOT, an empty folder, which stays; OMNITTS_TEST_MOUNTS, folders of
 Variables of pip, such as PIP_CONSTRAINT, are passed on.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

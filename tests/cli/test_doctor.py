@@ -134,9 +134,7 @@ def test_without_the_library_it_says_which_format_they_would_have() -> None:
         (130 << 30, "9 conversations of 8192 tokens fit", 9),
     ],
 )
-def test_it_says_whether_the_model_of_ask_fits(
-    free: int, said: str, count: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_says_if_the_model_of_ask_fits(free: int, said: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     from omnitts_cli.cli.doctor import answers
     from omnitts_cli.devices.cpu import CPUDevice
 

@@ -1,7 +1,5 @@
 """omnitts completion: scripts that the shells themselves accept, and answers to what they ask."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -59,10 +57,6 @@ def test_fish_completes_options_and_values(home: Path) -> None:
     environment = {**os.environ, "PATH": f"{home}:{os.environ['PATH']}"}
     done = subprocess.run(["fish", "-c", ask], capture_output=True, text=True, env=environment)
     assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["--loudness", "fr"], done.stderr
-
-
-def test_an_unknown_shell_is_2(omnitts: Omnitts) -> None:
-    assert omnitts("completion", "tcsh").code == 2
 
 
 def test_completion_knows_saved_voices(omnitts: Omnitts, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,17 +1,14 @@
 """The embedded voice: where its folder is there, every command speaks with it, and nothing needs the network."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 from command import Omnitts
 from golden_set import checkpoint
-
-soundfile = pytest.importorskip("soundfile")
 
 SHORT = ["--max-frames", "6", "--seed", "5", "--offline", "-o", "a.wav"]
 
@@ -24,21 +21,8 @@ def test_without_it_no_model_is_4_and_says_so(omnitts: Omnitts, no_model: None) 
 def test_it_is_the_default_of_say(omnitts: Omnitts, landed: Path) -> None:
     done = omnitts("say", *SHORT, "--json", "Hello there.")
     assert done.code == 0, done.err
-    assert (done.json["model"], done.json["voice"]) == ("tiny", "henry")
+    assert (done.json["model"], done.json["voice"], done.json["lang"]) == ("tiny", "henry", "en")
     assert soundfile.info("a.wav").duration == pytest.approx(done.json["audio_s"])
-
-
-def test_it_is_the_default_of_play(omnitts: Omnitts, landed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from omnitts_cli.audio import sinks
-    from omnitts_cli.cli import sound_out
-
-    class Played(sinks.MemorySink):
-        level = played_s = 0.0
-
-    played = Played()
-    monkeypatch.setattr(sound_out, "open_speaker", lambda *_: played)
-    assert omnitts("play", *SHORT[:5], "Hello there.").code == 0
-    assert played.sound.size > 0
 
 
 def test_what_it_cannot_do_names_a_model_that_can(omnitts: Omnitts, landed: Path, home: Path) -> None:
@@ -70,11 +54,6 @@ def test_another_language_is_read_with_a_notice_unless_it_was_asked_for(omnitts:
     done = omnitts("say", *SHORT, text)
     assert done.code == 0 and "French" in done.err and "-m 0.6b   or   -m 1.7b" in done.err
     assert omnitts("say", *SHORT, "-l", "fr", text).code == 2
-
-
-@pytest.mark.parametrize("text", ["A simple example", "Adults die young.", "Los Angeles", "Ho ho ho!"])
-def test_english_is_not_refused_by_a_guess(omnitts: Omnitts, landed: Path, text: str) -> None:
-    assert omnitts("say", *SHORT, text).code == 0
 
 
 def test_long_sentences_are_cut_to_what_it_was_taught(omnitts: Omnitts, landed: Path) -> None:
@@ -116,14 +95,6 @@ def test_models_list_verify_and_find_it(omnitts: Omnitts, landed: Path) -> None:
     assert omnitts("models", "rm", "tiny").code == 2
 
 
-def test_bench_measures_it(omnitts: Omnitts, landed: Path) -> None:
-    done = omnitts(
-        "bench", "--offline", "-d", "cpu", "-c", "1", "-n", "1", "--warmup", "0", "--length", "short", "--json"
-    )
-    assert done.code in (0, 6), done.err
-    assert '"tiny"' in done.out.decode()
-
-
 def test_a_gpu_that_is_not_used_is_reported(omnitts: Omnitts, landed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from omnitts_cli.devices import choose
     from omnitts_cli.errors import DeviceError
@@ -145,9 +116,7 @@ def test_a_terminal_shows_what_is_being_loaded(omnitts: Omnitts, landed: Path, m
     assert "loading" not in omnitts("say", *SHORT, "-q", "Hello there.").err
 
 
-def test_the_words_of_a_clip_are_read_as_texts_are(
-    omnitts: Omnitts, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_words_of_a_clip_are_read_as_texts(omnitts: Omnitts, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from omnitts_cli.speech import voice_files
     from omnitts_cli.weights import find
 

@@ -1,7 +1,5 @@
 """omnitts doctor --kernels: what runs, why, its price and what would be preferred, here and on cards that are not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -43,9 +41,7 @@ def test_twelve_rows_on_an_h200_in_about_ten_lines(omnitts: Omnitts) -> None:
         ("sm_89", 1, "layer by layer", "layer by layer"), ("sm_75", 1, "layer by layer", "layer by layer"),
     ],
 )  # fmt: skip
-def test_what_runs_on_a_card_that_is_not_here(
-    omnitts: Omnitts, card: str, rows: int, talker: str, predictor: str
-) -> None:
+def test_what_runs_on_a_card_elsewhere(omnitts: Omnitts, card: str, rows: int, talker: str, predictor: str) -> None:
     record = asked(omnitts, "--for", card, "-m", "0.6b", "--rows", str(rows))
     assert room(record, "talker")[0]["variant"] == talker
     assert room(record, "predictor")[0]["variant"] == predictor

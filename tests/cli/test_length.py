@@ -1,7 +1,5 @@
 """Long texts: their length is said before they begin; beyond --max-hours they are asked about, or refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Manual pages: one for each command and topic, with every option, and nothing that man complains about."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """omnitts models: lists, paths, refusals, and how a download is told."""
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is typed after the name of a command is read as other programs read it; the table's options are all of them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

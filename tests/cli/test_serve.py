@@ -38,7 +38,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> type[Recorded]:
     return Recorded
 
 
-def test_the_address_is_printed_before_the_model_is_loaded(
+def test_the_address_is_printed_before_the_model_loads(
     omnitts: Omnitts, served: type[Recorded], tmp_path: Path
 ) -> None:
     socket = tmp_path / "s.sock"
@@ -56,11 +56,6 @@ def test_the_exit_code_is_the_servers(omnitts: Omnitts, served: type[Recorded], 
     done = omnitts("serve", "-m", "random:toy", "-d", "cpu", "--port", "0", "--json", *options)
     assert done.code == 143 and done.objects[0]["status"] == "listening" and len(done.objects[0]["urls"]) == 1
     assert list(served.made[0].guard.keys.values()) == ["ann"] and not served.made[0].uploads
-
-
-def test_replicas_need_ray(omnitts: Omnitts) -> None:
-    done = omnitts("serve", "--replicas", "2")
-    assert done.code == 2 and "--replicas 2 needs --ray" in done.err and "--ray local --replicas 2" in done.err
 
 
 def test_missing_packages_are_named(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:

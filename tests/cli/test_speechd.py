@@ -1,7 +1,5 @@
 """omnitts speechd: installing and removing the module, the generic file, and the command itself."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -3,8 +3,6 @@
 apt-get install speech-dispatcher speech-dispatcher-audio-plugins
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """A model of phonemes that speaks several languages: each sentence in its own, and the language that it lacks."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
