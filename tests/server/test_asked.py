@@ -1,7 +1,5 @@
 """Asked: fields of other servers mean ours, and what contradicts itself is refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Attacks on the server, each a test. After every one of them the server still speaks, and no slot is taken."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import io
@@ -18,6 +16,7 @@ from typing import Any
 import fuzz
 import numpy as np
 import pytest
+import soundfile
 import wire
 from patience import LONG_S, eventually, first_sound_only
 from served import Inside, Served, changed, command, serving
@@ -26,8 +25,6 @@ from websockets.sync.client import connect as open_websocket
 from wire import ask, connect, multipart, raw, rest
 
 from omnitts_cli.server import clips
-
-soundfile = pytest.importorskip("soundfile")
 
 KEY = "correct-horse-battery-staple"
 BEARER = {"Authorization": f"Bearer {KEY}"}
@@ -231,25 +228,6 @@ def test_dns_rebinding_is_refused(server: Inside, host: str, path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "head",
-    [
-        "GET / HTTP/1.1\r\n",
-        "GET /v1/models HTTP/1.0\r\n",
-        "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: evil.example\r\n",
-        "GET / HTTP/1.1\r\nHost: evil.example\r\nHost: 127.0.0.1\r\n",
-    ],
-)
-def test_a_request_without_one_host_is_refused(server: Inside, head: str) -> None:
-    assert wire.status(raw(server.url, f"{head}Connection: close\r\n\r\n".encode())) in (400, 403)
-
-
-def test_a_host_in_the_request_line_does_not_count(server: Inside) -> None:
-    where = f"http://{server.host}/v1/models"
-    head = head_of(server, where, "Host: evil.example", "Connection: close", method="GET")
-    assert wire.status(raw(server.url, head)) in (400, 403, 404)
-
-
-@pytest.mark.parametrize(
     "host", ["localhost", "127.0.0.1:{port}", "127.0.0.1:1", "[::1]", "[::1]:{port}", "LOCALHOST:80"]
 )
 def test_loopback_names_are_served(server: Inside, host: str) -> None:
@@ -286,58 +264,11 @@ def test_what_is_not_json_is_refused(server: Inside, body: bytes) -> None:
     refused(server, SPEECH, body, 400, headers=JSON)
 
 
-@pytest.mark.parametrize(
-    "number",
-    [
-        "NaN", "Infinity", "-Infinity", "1e999", "-1e999", "9" * 5000, "1" + "0" * 400, "1e-999999999", "true", '"1"',
-        "[]", "{}",
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("field", ["speed", "temperature", "seed", "max_new_tokens", "top_p"])
-def test_numbers_that_are_none_are_refused(server: Inside, field: str, number: str) -> None:
-    body = f'{{"input": "a", "response_format": "pcm", "{field}": {number}}}'.encode()
-    answer = ask(server.url, SPEECH, body, headers=JSON)
-    assert answer.status == 400 or (
-        number == "1e-999999999" and field in ("temperature", "top_p", "seed") and answer.status == 200
-    )
-
-
 @pytest.mark.parametrize("depth", [33, 5_000, 1_000_000])
 @pytest.mark.parametrize("pair", [("[", "]"), ('{"a":', "}")])
 def test_deep_json_is_refused(server: Inside, depth: int, pair: tuple[str, str]) -> None:
     body = f'{{"input": "a", "x": {pair[0] * depth}1{pair[1] * depth}}}'.encode()
     refused(server, SPEECH, body, 400, headers=JSON)
-
-
-def test_a_million_fields_are_refused(server: Inside) -> None:
-    body = ("{" + ",".join(f'"f{n}":0' for n in range(1_000_000)) + ',"input":"a"}').encode()
-    assert "values" in refused(server, SPEECH, body, 400, headers=JSON)["message"], "they were counted, not parsed"
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"input": None}, {"input": []}, {"input": {}}, {"input": 1}, {"input": ""}, {"input": "  \n "},
-        {"input": "..."}, {"voice": 1}, {"voice": ["ann"]}, {"voice": {"id": 1}}, {"voice": {}}, {"model": {}},
-        {"model": 7}, {"response_format": "exe"}, {"response_format": []}, {"response_format": "../wav"},
-        {"instructions": "x" * 2001}, {"instructions": 1}, {"stream": "yes"}, {"stream_format": "ssE!"},
-        {"task_type": "Root"}, {"language": "klingon"}, {"language": 5}, {"lexicon": "/etc/passwd"},
-        {"lexicon": {"a": 1}}, {"lexicon": {"": "b"}}, {"split": "regex"}, {"normalize": "../x"},
-        {"timestamps": "letter"}, {"speed": 0}, {"speed": -1}, {"speed": 1e9}, {"seed": 2**63}, {"seed": 1.5},
-        {"max_new_tokens": 0}, {"max_new_tokens": 10**30}, {"sample_rate": 0}, {"sample_rate": 10**12},
-        {"temperature": -1}, {"top_p": -0.1}, {"ref_text": "a"}, {"ref_audio": 1}, {"input_format": "epub"},
-        {"ignore_eos": True}, {"seed": -2}, {"voice": "nobody"}, {"voice": "tests/x.voice"}, {"model": "nothing"},
-        {"task_type": "VoiceDesign"},
-    ],
-    ids=lambda fields: json.dumps(fields)[:40],
-)  # fmt: skip
-def test_values_outside_their_limits_are_refused_by_name(server: Inside, fields: dict[str, Any]) -> None:
-    (field,) = fields
-    unknown = fields in ({"voice": "nobody"}, {"voice": "tests/x.voice"}, {"model": "nothing"})
-    error = refused(server, SPEECH, {**WORDS, **fields}, 404 if unknown else 400)
-    assert error["type"] == ("not_found_error" if unknown else "invalid_request_error")
-    missing = {'{"ref_text": "a"}': "ref_audio", '{"task_type": "VoiceDesign"}': "instructions"}
-    assert error["param"] == missing.get(json.dumps(fields), field)
 
 
 @pytest.mark.parametrize(
@@ -366,26 +297,6 @@ def test_a_text_that_is_slow_to_split_does_not_stop_the_others(server: Inside, t
         link.sendall(head_of(server, SPEECH, f"Content-Length: {len(body)}") + body)
         assert ask(server.url, "/health").status == 200
         assert ask(server.url, SPEECH, WORDS).status == 200
-
-
-BILLION_LAUGHS = (
-    '<?xml version="1.0"?><!DOCTYPE speak [<!ENTITY a "ha ha ha ha ha ha ha ha ha ha">'
-    + "".join(f'<!ENTITY {b} "{f"&{a};" * 10}">' for a, b in zip("abcdefgh", "bcdefghi", strict=True))
-    + "]><speak>&i;</speak>"
-)
-OUTSIDE = '<?xml version="1.0"?><!DOCTYPE speak [<!ENTITY x SYSTEM "file:///etc/passwd">]><speak>&x;</speak>'
-
-
-@pytest.mark.parametrize("text", [BILLION_LAUGHS, OUTSIDE], ids=["laughs", "outside"])
-def test_xml_bombs_are_refused(server: Inside, text: str) -> None:
-    refused(server, SPEECH, {**WORDS, "input": text, "input_format": "ssml"}, 400)
-
-
-def test_an_announced_giant_is_refused_before_it_comes(server: Inside) -> None:
-    with connect(server.url) as link:
-        link.sendall(head_of(server, SPEECH, "Content-Length: 99999999999"))
-        link.settimeout(LONG_S / 2)  # sooner than the time limit of a body
-        assert wire.status(link.recv(65536)) == 413
 
 
 def test_a_giant_in_chunks_is_cut_off(server: Inside) -> None:
@@ -436,35 +347,18 @@ def test_a_second_request_on_a_connection_has_the_same_time(server: Inside) -> N
             assert wire.status(rest(link)) in (0, 408)
 
 
-@pytest.mark.parametrize("framing", ["Content-Length: 1000", "Transfer-Encoding: chunked"])
-def test_a_slow_body_is_408(server: Inside, framing: str) -> None:
-    with connect(server.url) as link, changed({"body_s": 0.2}):
-        link.sendall(head_of(server, SPEECH, framing) + (b"1\r\n{\r\n" if "chunked" in framing else b"{"))
-        assert wire.status(rest(link)) == 408
-
-
-def test_a_slow_upload_is_408(server: Inside) -> None:
-    with connect(server.url) as link, changed({"body_s": 0.2}):
-        head = head_of(server, VOICES, "Content-Length: 1000")
-        link.sendall(head.replace(b"application/json", b"multipart/form-data; boundary=x"))
-        assert wire.status(rest(link)) == 408
-
-
 @pytest.mark.parametrize(
-    "lines",
+    ("path", "kind", "framing", "begun"),
     [
-        ["X-Big: " + "a" * 40_000], [f"X-{n}: {'a' * 100}" for n in range(400)], ["X-Tiny: a"] * 20_000,
-        ["Cookie: " + "a=b; " * 10_000],
+        (SPEECH, b"application/json", "Content-Length: 1000", b"{"),
+        (SPEECH, b"application/json", "Transfer-Encoding: chunked", b"1\r\n{\r\n"),
+        (VOICES, b"multipart/form-data; boundary=x", "Content-Length: 1000", b""),
     ],
-    ids=["one", "many", "tiny", "cookie"],
-)  # fmt: skip
-def test_large_headers_are_refused(server: Inside, lines: list[str]) -> None:
-    assert wire.status(raw(server.url, head_of(server, SPEECH, *lines))) in (0, 400, 413, 431)
-
-
-def test_a_long_address_is_refused(server: Inside) -> None:
-    head = head_of(server, "/" + "a" * 70_000, method="GET")
-    assert wire.status(raw(server.url, head)) in (0, 400, 404, 414, 431)
+)
+def test_a_slow_body_is_408(server: Inside, path: str, kind: bytes, framing: str, begun: bytes) -> None:
+    with connect(server.url) as link, changed({"body_s": 0.2}):
+        link.sendall(head_of(server, path, framing).replace(b"application/json", kind) + begun)
+        assert wire.status(rest(link)) == 408
 
 
 def test_a_65th_connection_of_a_peer_is_closed(tmp_path: Path) -> None:
@@ -541,21 +435,41 @@ def test_ambiguous_requests_are_refused(server: Inside, lines: list[str]) -> Non
     assert answer.count(b"HTTP/1.1 200") == 0, "the smuggled request was answered"
 
 
+HOSTS = "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+GARBAGE = {
+    "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    "zeros": b"\x00" * 4096,
+    "another method": b"BREW / HTTP/1.1\r\nHost: x\r\n\r\n",
+    "another version": b"GET / HTTP/9.9\r\nHost: x\r\n\r\n",
+    "no version": b"GET /\r\n\r\n",
+    "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "bare line ends": b"GET / HTTP/1.1\nHost: x\n\n",
+    "one long word": b"A" * 70_000,
+    "a long address": b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+    "a large header": f"{HOSTS}X-Big: {'a' * 40_000}\r\n\r\n".encode(),
+    "many headers": (HOSTS + "".join(f"X-{n}: {'a' * 100}\r\n" for n in range(400)) + "\r\n").encode(),
+    "tiny headers": (HOSTS + "X-Tiny: a\r\n" * 20_000 + "\r\n").encode(),
+    "a large cookie": f"{HOSTS}Cookie: {'a=b; ' * 10_000}\r\n\r\n".encode(),
+    "blank lines": b"\r\n" * 10_000,
+}
+
+
+@pytest.mark.parametrize("data", GARBAGE)
+def test_garbage_is_refused_or_closed(hasty: Inside, data: str) -> None:
+    assert wire.status(raw(hasty.url, GARBAGE[data])) in (0, *REFUSED)
+
+
 @pytest.mark.parametrize(
-    "data",
+    "head",
     [
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"\x00" * 4096, b"BREW / HTTP/1.1\r\nHost: x\r\n\r\n",
-        b"GET / HTTP/9.9\r\nHost: x\r\n\r\n", b"GET /\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-        b"GET / HTTP/1.1\nHost: x\n\n", b"A" * 70_000,
+        "GET / HTTP/1.1\r\n", "GET /v1/models HTTP/1.0\r\n", f"{HOSTS}Host: evil.example\r\n",
+        "GET / HTTP/1.1\r\nHost: evil.example\r\nHost: 127.0.0.1\r\n",
+        "GET http://127.0.0.1/v1/models HTTP/1.1\r\nHost: evil.example\r\n",
     ],
-    ids=lambda data: ascii(data[:10]),
 )  # fmt: skip
-def test_garbage_is_answered_or_closed(server: Inside, data: bytes) -> None:
-    assert wire.status(raw(server.url, data)) in (0, *REFUSED)
-
-
-def test_blank_lines_for_ever_are_answered_or_closed(hasty: Inside) -> None:
-    assert wire.status(raw(hasty.url, b"\r\n" * 10_000)) in (0, *REFUSED)
+def test_a_request_without_one_host_is_refused(server: Inside, head: str) -> None:
+    """A host in the request line does not count."""
+    assert wire.status(raw(server.url, f"{head}Connection: close\r\n\r\n".encode())) in (400, 403, 404)
 
 
 @pytest.mark.parametrize(
@@ -888,13 +802,6 @@ def test_bombs_and_broken_clips_are_refused(server: Inside, bomb: str) -> None:
     before = server.memory()
     clone(server, data_url(BOMBS[bomb]()))
     assert server.memory() - before < 256 << 20
-
-
-def test_a_clip_that_claims_more_than_it_has_is_used_or_refused(server: Inside) -> None:
-    answer = ask(
-        server.url, SPEECH, {**WORDS, "ref_audio": data_url(wav_header(data=tone()[44:])), "x_vector_only_mode": True}
-    )
-    assert answer.status in (200, 400)
 
 
 PLAYLISTS = {

@@ -1,7 +1,5 @@
 """The batch endpoint: each item is the sound of the single endpoint, and a wrong one stops no other."""
 
-from __future__ import annotations
-
 import base64
 from typing import Any
 

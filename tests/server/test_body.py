@@ -1,7 +1,5 @@
 """JSON bodies: what would take long to parse is refused before it is."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,8 +1,11 @@
 """The lists of models and voices, as the clients of other servers read them."""
 
-from __future__ import annotations
+import urllib.parse
+from collections.abc import Callable
 
 from serving import Running
+
+from omnitts_cli.server.models import ServedModel
 
 
 def test_voices_are_objects_and_names_for_old_clients(server: Running) -> None:
@@ -26,12 +29,8 @@ def test_a_model_is_found_by_its_name(server: Running) -> None:
         assert (answer.status, answer.json["error"]["code"]) == (404, "model_not_found")
 
 
-def test_a_name_with_slashes_is_found(serve: object) -> None:
-    import urllib.parse
-
-    from omnitts_cli.server.models import ServedModel
-
-    running = serve()  # type: ignore[operator]
+def test_a_name_with_slashes_is_found(serve: Callable[..., Running]) -> None:
+    running = serve()
     running.state.models.all.append(ServedModel("org/name", "org/name", "custom_voice", "org/name"))
     for name in ("org/name", urllib.parse.quote("org/name", safe="")):
         assert running.request("GET", f"/v1/models/{name}").json["id"] == "org/name"

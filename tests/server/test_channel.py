@@ -1,7 +1,5 @@
 """Messages between two processes: whole, in order, with arrays of their own."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Iterator
@@ -95,9 +93,7 @@ def test_a_first_packet_takes_one_call_at_each_end_and_no_thread(ends: tuple[soc
 
 
 @pytest.mark.parametrize("samples", [1920, 40_000], ids=["small", "large"])
-def test_a_sender_never_waits_and_messages_keep_their_order(
-    ends: tuple[socket.socket, socket.socket], samples: int
-) -> None:
+def test_a_sender_never_waits_and_messages_keep_order(ends: tuple[socket.socket, socket.socket], samples: int) -> None:
     """Nothing is read until far more has been sent than the buffer of a socket holds."""
     outbox, inbox = channel.Outbox(ends[0]), channel.Inbox(ends[1])
     for number in range(120):

@@ -1,7 +1,5 @@
 """Long runs of the server: memory over thousands of requests, and chaos. Short ones run always, long ones are slow."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import random
@@ -10,14 +8,16 @@ import struct
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from patience import LONG_S, eventually
+from patience import eventually
 from served import Inside, Served, command, serving
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect as open_websocket
@@ -69,50 +69,24 @@ def mixed(number: int) -> tuple[str, str, bytes | None, int]:
     return kinds[number % len(kinds)]
 
 
-def asks(server: Served, numbers: Iterator[int], failed: list[str]) -> None:
-    """Sends requests on one connection until there are no more numbers."""
-    link = http.client.HTTPConnection("127.0.0.1", server.port, timeout=LONG_S)
-    for number in numbers:
-        method, path, body, status = mixed(number)
-        link.request(method, path, body, {"Content-Type": "application/json"})
-        answer = link.getresponse()
-        answer.read()
-        if answer.status != status:
-            failed.append(f"{path} {body!r}: {answer.status}")
-    link.close()
-
-
-def settled(server: Served, counts: list[tuple[int, int]]) -> None:
-    """Waits a while until the server has closed the connections of clients that have gone."""
-    end = time.monotonic() + 10
-    while counts and server.descriptors() > counts[0][1] and time.monotonic() < end:
-        time.sleep(0.02)
+def failed(server: Served, number: int) -> str:
+    """Sends one of the requests; says what is wrong with its answer, if anything."""
+    method, path, body, status = mixed(number)
+    answer = ask(server.url, path, body, method=method, headers={"Content-Type": "application/json"})
+    return "" if answer.status == status else f"{path} {body!r}: {answer.status}"
 
 
 def memory_over(server: Served, requests: int, every: int) -> tuple[np.ndarray, np.ndarray]:
     """The memory of the server in bytes after each `every` requests, and its threads and descriptors then."""
-    sizes, counts, failed = [], [], list[str]()
-    for first in range(0, requests, every):
-        numbers = iter(range(first, first + every))
-        lock = threading.Lock()
-
-        def shared(numbers: Iterator[int] = numbers, lock: threading.Lock = lock) -> Iterator[int]:
-            while True:
-                with lock:
-                    number = next(numbers, None)
-                if number is None:
-                    return
-                yield number
-
-        clients = [threading.Thread(target=asks, args=(server, shared(), failed)) for _ in range(4)]
-        for client in clients:
-            client.start()
-        for client in clients:
-            client.join()
-        settled(server, counts)
-        sizes.append(server.memory())
-        counts.append((server.threads(), server.descriptors()))
-    assert failed == []
+    sizes, counts = [], list[tuple[int, int]]()
+    with ThreadPoolExecutor(4) as clients:
+        for first in range(0, requests, every):
+            assert not [*filter(None, clients.map(partial(failed, server), range(first, first + every)))]
+            end = time.monotonic() + 10  # until the server has closed the connections of clients that have gone
+            while counts and server.descriptors() > counts[0][1] and time.monotonic() < end:
+                time.sleep(0.02)
+            sizes.append(server.memory())
+            counts.append((server.threads(), server.descriptors()))
     return np.array(sizes), np.array(counts)
 
 
@@ -124,9 +98,7 @@ def memory_over(server: Served, requests: int, every: int) -> tuple[np.ndarray, 
     ],
     ids=["short", "10,000"],
 )
-def test_memory_threads_and_descriptors_stay_level(
-    tmp_path: Path, requests: int, warm: int, every: int, most: int
-) -> None:
+def test_memory_threads_and_files_stay_level(tmp_path: Path, requests: int, warm: int, every: int, most: int) -> None:
     with command(tmp_path) as server:
         sizes, counts = memory_over(server, requests, every)
     kept = sizes[warm // every :]
@@ -259,7 +231,7 @@ class Chaos:
     [(1.5, 8), pytest.param(600, 24, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])],
     ids=["short", "10 minutes"],
 )
-def test_under_random_failures_every_client_gets_its_own_sound_and_no_slot_is_lost(
+def test_in_chaos_every_client_gets_its_own_sound_and_no_slot_is_lost(
     tmp_path: Path, seconds: float, clients: int
 ) -> None:
     with serving(tmp_path, slots=8, limits={"header_s": 30.0, "body_s": 30.0}, slow_timeout=3.0) as server:

@@ -4,8 +4,6 @@ Those whose packages install in seconds run here. The others are slow tests for 
 SillyTavern, which is a web application, is represented by the request of its server.
 """
 
-from __future__ import annotations
-
 import base64
 import io
 import json
@@ -20,13 +18,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import soundfile
 from patience import LONG_S, eventually
 from serving import Running, start
 
 from omnitts_cli.speech import voice_files
 from omnitts_cli.voices import Cloned
 
-soundfile = pytest.importorskip("soundfile")
 openai = pytest.importorskip("openai")
 
 TEXT = "Hello there, this is a test."

@@ -1,7 +1,5 @@
 """Clips from allowed hosts."""
 
-from __future__ import annotations
-
 import asyncio
 import http.client
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """omnitts serve --ray: two replicas behind one port, on processors of this machine."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

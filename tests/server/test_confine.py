@@ -1,7 +1,5 @@
 """What a confined process can still do, and what it cannot."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

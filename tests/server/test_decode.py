@@ -1,7 +1,5 @@
 """The process that decodes a client's clip: what it answers, and that it bounds itself."""
 
-from __future__ import annotations
-
 import io
 import json
 import resource

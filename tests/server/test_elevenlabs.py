@@ -1,7 +1,5 @@
 """ElevenLabs' shape over HTTP."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 

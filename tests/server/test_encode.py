@@ -1,7 +1,5 @@
 """The encoders of answers: when their first bytes come. That they are right is in test_speech.py."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json
@@ -17,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import soundfile
 from patience import LONG_S, eventually, first_sound_only
 from serving import start
 from wire import Answer, connect
@@ -25,8 +24,6 @@ from omnitts_cli.audio import pyav
 from omnitts_cli.audio.aac import FfmpegWriter
 from omnitts_cli.server.encode import Encoding
 from omnitts_cli.server.problems import Problem
-
-soundfile = pytest.importorskip("soundfile")
 
 
 @pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="needs ffmpeg")

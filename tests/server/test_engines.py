@@ -1,7 +1,5 @@
 """Engines in another process: the same sound as in this one, and what happens when the process ends."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -15,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from patience import LONG_S, eventually
-from serving import start
+from serving import SPEECH, start
 
 from omnitts_cli.audio.pcm import to_int16
 from omnitts_cli.devices.fingerprint import of_exact
@@ -128,7 +126,8 @@ def test_a_process_that_is_killed_is_replaced() -> None:
         with start(opened=engines.open) as server:
             assert server.speech().status == 200
             connection = server.connect()
-            connection.request("POST", "/v1/audio/speech", _body(LONG), {"Content-Type": "application/json"})
+            body = {"input": LONG, "response_format": "pcm", "stream": True, "stream_format": "audio", "seed": 1}
+            connection.request("POST", SPEECH, json.dumps(body), {"Content-Type": "application/json"})
             answer = connection.getresponse()
             assert answer.status == 200 and answer.read(1000)
             first = engines.pid
@@ -164,10 +163,6 @@ def test_a_process_that_opens_a_model_is_ended_at_once() -> None:
     assert not thread.is_alive() and errors and engines.pid is None
 
 
-def _body(text: str) -> str:
-    return json.dumps({"input": text, "response_format": "pcm", "stream": True, "stream_format": "audio", "seed": 1})
-
-
 def test_the_process_ends_with_the_one_that_started_it(tmp_path: Path) -> None:
     """Also when that is killed, which leaves it no time to say so."""
     program = (
@@ -179,8 +174,5 @@ def test_the_process_ends_with_the_one_that_started_it(tmp_path: Path) -> None:
     child = int(parent.stdout.readline())
     parent.kill()
     parent.wait()
-    eventually(lambda: not Path(f"/proc/{child}").exists() or "Z" in _state(child))
-
-
-def _state(process: int) -> str:
-    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    stat = Path(f"/proc/{child}/stat")
+    eventually(lambda: not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z")

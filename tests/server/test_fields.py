@@ -1,7 +1,5 @@
 """Fields: what each field of a request takes, which server it comes from, and what becomes of it here."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Keys of the server, and the addresses that need one. What a request may not do is in test_attacks.py."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

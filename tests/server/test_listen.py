@@ -1,7 +1,5 @@
 """Sockets of the server: where it listens, who may open them, and what it refuses."""
 
-from __future__ import annotations
-
 import os
 import socket
 import stat
@@ -61,11 +59,13 @@ def test_the_socket_of_a_killed_server_is_replaced_and_a_file_is_not(tmp_path: P
 
 def test_sockets_of_systemd(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert listen.from_systemd() == []
+    monkeypatch.setenv("LISTEN_FDS", "1")
+    monkeypatch.setenv("LISTEN_PID", str(os.getpid() + 1))
+    assert listen.from_systemd() == [], "they are meant for another process"
     bound = socket.socket()
     bound.bind(("127.0.0.1", 0))
     monkeypatch.setattr(listen, "FIRST_SYSTEMD", bound.detach())
     monkeypatch.setenv("LISTEN_PID", str(os.getpid()))
-    monkeypatch.setenv("LISTEN_FDS", "1")
     (found,) = listen.from_systemd()
     with found, socket.create_connection(found.getsockname(), timeout=LONG_S):
         pass

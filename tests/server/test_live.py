@@ -1,7 +1,5 @@
 """The WebSocket: words go in one by one, and the sound is that of live text."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json
@@ -198,9 +196,7 @@ def test_an_utterance_that_waits_for_a_place_can_be_cancelled_and_ends_in_time(
     eventually(lambda: not places.locked())
 
 
-def test_an_idle_client_is_disconnected_and_one_that_listens_is_not(
-    serve: Callable[..., Running], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_an_idle_client_is_disconnected(serve: Callable[..., Running], monkeypatch: pytest.MonkeyPatch) -> None:
     """While an utterance is spoken, a client has nothing to say."""
     running = serve()
     with connect(f"ws://127.0.0.1:{running.port}/v1/audio/speech/stream") as client:
@@ -244,7 +240,7 @@ def test_a_message_that_is_too_large_is_an_error_and_the_session_goes_on(client:
     assert answers(client)[1]
 
 
-def test_words_that_take_long_to_read_delay_nobody_else(
+def test_words_read_slowly_delay_nobody(
     server: Running, client: ClientConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are not read before somebody else has been answered."""

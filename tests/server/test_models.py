@@ -1,7 +1,5 @@
 """A server speaks the tuned voices of its operator, each through a model of its own, within a budget."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

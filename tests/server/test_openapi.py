@@ -1,7 +1,5 @@
 """The OpenAPI document: held to the endpoints, and to the table of fields. A client generated from it speaks."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import shutil

@@ -1,25 +1,23 @@
 """The page in a headless Chromium: speaking, stopping, cloning, downloads; keys, screen readers, zoom, colours."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import soundfile
 from browser import Page, chromium, until
 from patience import LONG_S
 from served import Inside, Served, serving
 
 from omnitts_cli.errors import GuardError, Notice
 from omnitts_cli.server.page import page as answer_of_the_page
-
-soundfile = pytest.importorskip("soundfile")
 
 TEXT = "One two three. Four five six."
 LONG = "Four score and seven years ago. " * 600
@@ -252,6 +250,13 @@ def test_a_cloned_voice_can_be_saved_used_and_deleted(page: Page, tmp_path: Path
 # ---- errors
 
 
+def begin_to_speak(page: Page) -> None:
+    """A long text, up to its first sound."""
+    page.run("document.getElementById('text').value = arguments[0]", LONG)
+    page.click("speak")
+    until(lambda: page.position > 0.1, "it speaks")
+
+
 def test_errors_of_the_server_are_shown_in_its_own_words(driver: Any, server: Served) -> None:
     page = Page(driver, server.url).ready()
     page.run("document.getElementById('text').value = arguments[0]", "word " * 5000)
@@ -275,9 +280,7 @@ def test_notices_about_the_text_are_shown_until_the_next_one(page: Page) -> None
 
 
 def test_notices_that_come_after_the_first_sound_are_shown_at_the_end(page: Page, server: Inside) -> None:
-    page.run("document.getElementById('text').value = arguments[0]", LONG)
-    page.click("speak")
-    until(lambda: page.position > 0.1, "it speaks")
+    begin_to_speak(page)
     assert not page["notices"].is_displayed()
     for call in server.server.state.calls:
         call.raised.append(Notice("sentence 2 got stuck after 3 s; it was cut there"))
@@ -286,9 +289,7 @@ def test_notices_that_come_after_the_first_sound_are_shown_at_the_end(page: Page
 
 
 def test_an_error_after_the_first_sound_is_shown_in_the_servers_words(page: Page, server: Inside) -> None:
-    page.run("document.getElementById('text').value = arguments[0]", LONG)
-    page.click("speak")
-    until(lambda: page.position > 0.1, "it speaks")
+    begin_to_speak(page)
     for call in server.server.state.calls:
         call.problem = GuardError("the model does not stop")
     until(lambda: page["error"].text, "an error")
@@ -414,6 +415,16 @@ def test_it_fits_when_zoomed_in(page: Page, width: int) -> None:
         page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
+@contextmanager
+def preferring(driver: Any, name: str, value: str) -> Iterator[None]:
+    """A person who has chosen this in their system."""
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": name, "value": value}]})
+    try:
+        yield
+    finally:
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
 def luminance(colour: str) -> float:
     parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
     linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
@@ -427,9 +438,7 @@ def contrast(one: str, other: str) -> float:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_is_readable_in_light_and_dark(open_page: Callable[..., Page], driver: Any, scheme: str) -> None:
-    features = [{"name": "prefers-color-scheme", "value": scheme}]
-    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-    try:
+    with preferring(driver, "prefers-color-scheme", scheme):
         page = open_page()
         paper = page.run("return getComputedStyle(document.body).backgroundColor")
         assert (luminance(paper) < 0.1) == (scheme == "dark")
@@ -445,15 +454,10 @@ def test_text_is_readable_in_light_and_dark(open_page: Callable[..., Page], driv
         assert [
             (name, round(contrast(ink, ground), 1)) for name, ink, ground in shown if contrast(ink, ground) < 4.5
         ] == []
-    finally:
-        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
 def test_reduced_motion_moves_the_waveform_twice_a_second(page: Page) -> None:
-    page.driver.execute_cdp_cmd(
-        "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-reduced-motion", "value": "reduce"}]}
-    )
-    try:
+    with preferring(page.driver, "prefers-reduced-motion", "reduce"):
         page.write("text", TEXT)
         page.speak()
         page.run(
@@ -467,5 +471,3 @@ def test_reduced_motion_moves_the_waveform_twice_a_second(page: Page) -> None:
         until(lambda: page.position > start + 0.9, "a second of speech")
         drawn, lasted_ms = page.run("return [window.frames_drawn, performance.now() - window.since]")
         assert drawn <= lasted_ms / 500 + 2
-    finally:
-        page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})

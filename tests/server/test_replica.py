@@ -1,7 +1,5 @@
 """A replica without Ray: its application, what it answers, and its health."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable

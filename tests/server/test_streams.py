@@ -1,7 +1,5 @@
 """Doors besides HTTP: where they listen, who may come in, and how they end."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

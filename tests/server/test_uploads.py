@@ -1,9 +1,8 @@
 """Voices over HTTP: saved from a clip, a voice file or a description, spoken, deleted."""
 
-from __future__ import annotations
-
 import base64
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,6 @@ from serving import Running
 from wire import Answer, multipart
 
 from omnitts_cli.speech import voice_files
-
-soundfile = pytest.importorskip("soundfile")
 
 
 @pytest.fixture(autouse=True)
@@ -77,29 +74,23 @@ def test_the_values_of_an_embedding_become_a_voice(server: Running) -> None:
     assert spoken.body == server.speech("Hello.", speaker="mine", task_type="Base", x_vector_only_mode=False).body
 
 
+MARY = {"name": "mary", "consent": "yes"}
+
+
 @pytest.mark.parametrize(
-    ("parts", "status"),
+    "parts",
     [
-        ({"name": "mary"}, 400),
-        ({"name": "mary", "consent": " "}, 400),
-        ({"name": "mary", "consent": "x" * 501}, 400),
-        ({"name": "mary", "consent": "yes", "audio_sample": b"not a sound"}, 400),
-        ({"name": "mary", "consent": "yes", "audio_sample": "text"}, 400),
-        ({"name": "mary", "consent": "yes", "other": b"RIFF"}, 400),
-        ({"name": "mary", "consent": "yes", "speaker_embedding": "[0.1, 0.2]"}, 400),
-        ({"name": "mary", "consent": "yes", "speaker_embedding": "[NaN]"}, 400),
-        ({"name": "mary", "consent": "yes", "speaker_embedding": "[[["}, 400),
-        ({"name": "mary", "consent": "yes", "speaker_embedding": "{}"}, 400),
-        ({"name": "mary", "consent": "yes", "speaker_embedding": "[1]", "voice_file": b"x"}, 400),
-        ({"name": "mary", "speaker_embedding": "[1]"}, 400),
+        {"name": "mary"}, {**MARY, "consent": " "}, {**MARY, "consent": "x" * 501},
+        {**MARY, "audio_sample": b"not a sound"}, {**MARY, "audio_sample": "text"}, {**MARY, "other": b"RIFF"},
+        {**MARY, "speaker_embedding": "[0.1, 0.2]"}, {**MARY, "speaker_embedding": "[NaN]"},
+        {**MARY, "speaker_embedding": "[[["}, {**MARY, "speaker_embedding": "{}"},
+        {**MARY, "speaker_embedding": "[1]", "voice_file": b"x"}, {"name": "mary", "speaker_embedding": "[1]"},
     ],
-)
-def test_what_cannot_be_a_voice_is_refused(
-    server: Running, clip: bytes, folder: Path, parts: dict[str, Any], status: int
-) -> None:
+)  # fmt: skip
+def test_what_cannot_be_a_voice_is_refused(server: Running, clip: bytes, folder: Path, parts: dict[str, Any]) -> None:
     sources = {"audio_sample", "voice_file", "other", "speaker_embedding"}
     given = parts if sources & set(parts) else {"audio_sample": clip, **parts}
-    assert post(server, **given).status == status
+    assert post(server, **given).status == 400
     assert not folder.exists() or not list(folder.iterdir())
 
 
@@ -110,8 +101,6 @@ def test_uploads_can_be_switched_off(serve: Any, clip: bytes) -> None:
 
 
 def test_a_full_disk_is_507(server: Running, clip: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    import os
-
     def full(*args: Any) -> None:
         raise OSError(28, "No space left on device")
 

@@ -1,7 +1,5 @@
 """OpenAI's names of voices on a model's own."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,20 +1,17 @@
 """Whole answers: complete files that are not kept in memory."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 
 import numpy as np
 import pytest
+import soundfile
 from serving import Running
 
 from omnitts_cli.server import whole
 from omnitts_cli.server.problems import Problem
 from omnitts_cli.server.state import MOST_WAITING_BYTES
 from omnitts_cli.server.whole import TemporarySink, Whole
-
-soundfile = pytest.importorskip("soundfile")
 
 
 @pytest.mark.parametrize("form", ["wav", "flac", "mp3", "ogg", "pcm_f32"])

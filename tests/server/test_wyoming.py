@@ -1,7 +1,5 @@
 """Wyoming: its events over TCP, with plain sockets and with the client that Home Assistant uses."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket
