@@ -1,7 +1,5 @@
 """Adapters in files: what is written comes back, PEFT's spellings are read, and hostile files are refused."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import pickle

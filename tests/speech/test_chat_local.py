@@ -1,7 +1,5 @@
 """Chat models through transformers: their tokens and text are its own; and what cannot be opened."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Chat models behind a server: what is asked, spoken answers, and servers that fail."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """A model folder with a tuned voice says what the tuned voice says; the model's own folder stays as it is."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

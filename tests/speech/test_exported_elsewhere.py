@@ -6,8 +6,6 @@ It needs the environment of `golden/make_golden.py` with peft:
     pip install qwen-tts==0.1.1 peft==0.18.1 && pytest -n 0 tests/speech/test_exported_elsewhere.py
 """
 
-from __future__ import annotations
-
 import shutil
 from importlib.util import find_spec
 from pathlib import Path

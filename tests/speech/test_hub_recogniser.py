@@ -1,7 +1,5 @@
 """Recognisers through transformers: the words are its own; what cannot be loaded."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Letters as classes of sound."""
 
-from __future__ import annotations
-
 import pytest
 
 from omnitts_cli.speech.letters import ANY, FRICATIVE, LIQUID, NASAL, SIBILANT, STOP, SYLLABLE, sounds_of

@@ -1,9 +1,8 @@
 """Live speech: where words are cut, and that every one of them is fed in order."""
 
-from __future__ import annotations
-
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import closing
 from types import SimpleNamespace
 from typing import Any
 
@@ -41,11 +40,9 @@ def spoken(texts: Iterator[str], **how: Any) -> tuple[Any, Clip, list[str]]:
         plain_feed(name, text)
 
     loop.submit, loop.feed = submit, feed  # type: ignore[method-assign]
-    try:
+    with closing(loop):
         stream = LiveStream(loop, 8000, Manner(Request(""), seed=5, **how), texts)
         return stream.account, stream.clip(), fed
-    finally:
-        loop.close()
 
 
 def test_every_word_is_fed_and_a_new_request_takes_over() -> None:
@@ -96,17 +93,9 @@ def test_nothing_at_all_is_no_sound() -> None:
     assert account.pieces == 0 and clip.samples.size == 0
 
 
-def closed(stream: LiveStream) -> None:
-    stream.close()
-
-
-def dropped(stream: LiveStream) -> None:
-    del stream
-
-
-@pytest.mark.parametrize("end", [closed, dropped])
+@pytest.mark.parametrize("closes", [True, False])
 @pytest.mark.parametrize("polls", [0, 1])
-def test_requests_end_with_their_stream_also_before_it_is_polled(end: Callable[[LiveStream], None], polls: int) -> None:
+def test_requests_end_with_their_stream_also_before_it_is_polled(closes: bool, polls: int) -> None:
     """The request that takes the next words has none to speak: it would keep its slot for ever."""
     begun: list[str] = []
     ended: list[str] = []
@@ -124,15 +113,13 @@ def test_requests_end_with_their_stream_also_before_it_is_polled(end: Callable[[
             ended.append(name)
             super().forget(name)
 
-    loop = Recorded(load.open_engine("random:toy", threads=1))
-    try:
+    with closing(Recorded(load.open_engine("random:toy", threads=1))) as loop:
         stream = LiveStream(loop, 8000, Manner(Request(""), seed=5), None)
         stream.write("A sentence. " * 20 + "And the words ")
         for _ in range(polls):
             list(stream.poll())
-        end(stream)
+        if closes:
+            stream.close()
         del stream
         gc.collect()
         assert len(begun) == 2 and set(ended) >= set(begun[-1:])
-    finally:
-        loop.close()

@@ -1,7 +1,5 @@
 """Build: names and settings become models and engines, or one error that says what to do."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil
@@ -19,7 +17,7 @@ from tiny_models import near
 from omnitts_cli.audio.chunk import Chunk, Clip
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.engine.engine import Engine
-from omnitts_cli.errors import DeviceError, InputError, ModelError, Notice, SettingsError, UsageError, VoiceError
+from omnitts_cli.errors import DeviceError, InputError, ModelError, Notice, SettingsError, UsageError
 from omnitts_cli.request import Request, Sampling
 from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.speech import load as build
@@ -58,13 +56,6 @@ def test_golden_folders_load(name: str, cpu: CPUDevice) -> None:
     weights = (checkpoint(name) / "model.safetensors").read_bytes()
     assert model.sha256 == hashlib.sha256(weights).hexdigest()
     assert not any(weight.requires_grad for weight in model.talker.parameters())
-
-
-def test_an_engine_for_a_folder_speaks() -> None:
-    engine = open_engine(str(checkpoint("custom_voice")), device="cpu", threads=1, slots=1)
-    clip = engine.clip(Request("hello world", Named("ryan"), max_frames=5))
-    assert clip.codes.shape == (5, 16) and clip.pcm.shape == (5 * 1920,)
-    assert np.isfinite(clip.pcm).all()
 
 
 def test_what_is_stored_in_bfloat16_is_spoken_in_float32_on_a_cpu(folder: Path, cpu: CPUDevice) -> None:
@@ -170,14 +161,6 @@ def test_unknown_made_up_models(name: str, cpu: CPUDevice) -> None:
     with pytest.raises(ModelError) as raised:
         load_model(name, cpu)
     assert "random:toy" in raised.value.hint
-
-
-def test_the_toy_by_name() -> None:
-    engine = open_engine("random:toy", device="cpu", threads=1, slots=2)
-    assert engine.model.kinds == {"named", "cloned", "designed"}
-    assert engine.plan.slots == 2
-    with pytest.raises(VoiceError):
-        engine.clip(Request("hi", Named("nobody")))
 
 
 def test_options_are_strict() -> None:

@@ -2,8 +2,6 @@
 ones, on the CPU.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

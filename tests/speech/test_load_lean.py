@@ -1,7 +1,5 @@
 """What the compiled library calculates speaks without PyTorch, and says what it says with it."""
 
-from __future__ import annotations
-
 import errno
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Slots are sized from free memory, and an engine that does not fit starts smaller and says so."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -72,9 +70,7 @@ def test_slots_follow_free_memory(model: SpeechModel, plan: Plan) -> None:
     assert fitting_slots(model, SmallDevice(100 * each, 99), plan, taken=94 * each) == 4
 
 
-def test_slots_leave_room_for_the_largest_call_of_the_codec(
-    model: SpeechModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slots_leave_room_for_the_codecs_largest_call(model: SpeechModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """Calls of up to 64 rows, or of half of the slots; 15 % is kept in any case."""
     plan = Plan.of(256, 4, 12.5, prompt_rows=64)
     each = slot_bytes(model, plan)
@@ -91,9 +87,7 @@ def test_slots_leave_room_for_the_largest_call_of_the_codec(
     assert fitting_slots(model, device, plan) == 120 * 0.85 - 1
 
 
-def test_one_call_of_the_codec_takes_an_eighth_of_the_memory(
-    model: SpeechModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_call_of_the_codec_takes_an_eighth_of_memory(model: SpeechModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """A chunk of 16 frames of one request always fits."""
     plan = Plan.of(64, 4, 12.5, prompt_rows=64)
     device = SmallDevice(8 << 20, 999)

@@ -1,7 +1,5 @@
 """Loading a thinker: the memory it takes on the way."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

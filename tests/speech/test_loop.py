@@ -1,7 +1,5 @@
 """What acts as an engine, and waiting for threads."""
 
-from __future__ import annotations
-
 import inspect
 import threading
 import time

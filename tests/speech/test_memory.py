@@ -1,7 +1,5 @@
 """A model that does not fit into the memory of a CPU: said before it is loaded, with the precision that would fit."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import prod
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a released model will need: from its sizes and two measured speeds."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

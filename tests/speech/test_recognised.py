@@ -1,7 +1,5 @@
 """Word times by a recogniser: whatever it says, every word has its place; pauses belong to none."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import sys

@@ -1,7 +1,5 @@
 """A voice that `tiny` clones has the spectrum of its clip: spoken alone, beside others, streamed, and once saved."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,10 +40,6 @@ def spoken(tts: omnitts.TTS, voice: Voice) -> np.ndarray:
     return tts.speak(TEXT, voice=voice, seed=3).samples
 
 
-def without_gains(voice: Voice) -> Voice:
-    return dataclasses.replace(voice, identity=dataclasses.replace(voice.identity, gains=None))  # type: ignore[arg-type, type-var]
-
-
 def test_a_darker_clip_makes_a_darker_clone(tts: omnitts.TTS, clips: dict[str, Clip]) -> None:
     clones = {name: tts.clone(clip) for name, clip in clips.items()}
     gains = {name: np.asarray(voice.identity.gains) for name, voice in clones.items()}  # type: ignore[union-attr]
@@ -53,7 +47,8 @@ def test_a_darker_clip_makes_a_darker_clone(tts: omnitts.TTS, clips: dict[str, C
     found = {name: levels(spoken(tts, voice), tts.sample_rate) for name, voice in clones.items()}
     wanted = {name: levels(clip.samples, tts.sample_rate) for name, clip in clips.items()}
     for name, voice in clones.items():
-        plain = levels(spoken(tts, without_gains(voice)), tts.sample_rate)
+        without = dataclasses.replace(voice.identity, gains=None)  # type: ignore[type-var]
+        plain = levels(spoken(tts, dataclasses.replace(voice, identity=without)), tts.sample_rate)
         near, far = (np.sqrt(np.mean((one - wanted[name]) ** 2)) for one in (found[name], plain))
         assert near < far or near < 3.0, name
     tilt = [found[name][-5:].mean() - found[name][3:8].mean() for name in ("darker", "plain")]

@@ -1,21 +1,18 @@
 """Replies that are spoken while they are written: events, whole answers, conversations, threads, and early ends."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 from golden_set import thinker_case, thinker_folder
 from omni_recipe import clip
 
 import omnitts_cli as omnitts
 from omnitts_cli.errors import ModelError, UsageError, VoiceError
 from omnitts_cli.request import Sampling
-
-soundfile = pytest.importorskip("soundfile")
 
 GOLDEN = thinker_case("text").meta
 SYSTEM, QUESTION = (parts[0] for _, parts in GOLDEN["turns"])

@@ -1,7 +1,5 @@
 """Servers: addresses, the socket of the same user, and what a refusal means."""
 
-from __future__ import annotations
-
 import http.client
 import os
 import socket

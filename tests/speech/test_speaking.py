@@ -1,10 +1,9 @@
 """Speaking: order, retries and safety, against an engine that does exactly what a test says."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
@@ -74,12 +73,9 @@ def script(*texts: str) -> Written:
 
 def spoken(engine: Any, texts: Written, **manner: Any) -> tuple[Account, Clip]:
     how = Manner(Request(""), seed=5, **{"sentence_gap_s": 0.0, **manner})
-    loop = Loop(engine)
-    try:
+    with closing(Loop(engine)) as loop:
         stream = Stream(loop, RATE, how, texts)
         return stream.account, stream.clip()
-    finally:
-        loop.close()
 
 
 def levels(clip: Clip) -> list[float]:
@@ -102,15 +98,12 @@ def test_a_listener_gets_the_first_piece_alone(safe: bool) -> None:
     silence = Piece("", 0, 0, pause_s=0.1)
     pieces = [silence, *(Piece(text, 0, 1) for text in "abc")]
     engine = Scripted("cba")
-    loop = Loop(engine)
-    try:
+    with closing(Loop(engine)) as loop:
         how = Manner(Request(""), seed=5, sentence_gap_s=0.0, first_alone=True, safe=safe)
         stream = Stream(loop, RATE, how, Written(iter(pieces), 3))
         assert len(engine.asked) == (3 if safe else 1)
         stream.clip()
         assert [one.text for one in stream.account.sentences] == ["a", "b", "c"] and len(engine.asked) == 3
-    finally:
-        loop.close()
 
 
 def test_no_more_is_taken_than_there_is_room_for() -> None:
@@ -158,11 +151,9 @@ def test_what_was_given_out_cannot_be_called_back() -> None:
 
 
 def test_a_cap_of_the_user_is_no_failure() -> None:
-    how = Manner(Request("", max_frames=2), seed=5)
-    loop = Loop(Scripted(ends={"a": ["limit"]}))  # type: ignore[arg-type]
-    stream = Stream(loop, RATE, how, script("a"))
-    stream.clip()
-    loop.close()
+    with closing(Loop(Scripted(ends={"a": ["limit"]}))) as loop:  # type: ignore[arg-type]
+        stream = Stream(loop, RATE, Manner(Request("", max_frames=2), seed=5), script("a"))
+        stream.clip()
     assert stream.account.stopped == "limit" and stream.account.guard_hits == 0
     assert "cut at 2 frames" in stream.account.notices[0].message
 
@@ -243,8 +234,7 @@ def test_a_text_that_is_read_apart_gives_the_same_speech() -> None:
     """The caller has it read, in a thread; what goes wrong there is raised where the speech is made."""
     texts = [*"abcdefgh"]
     account, clip = spoken(Scripted(), script(*texts), ahead=3)
-    loop = Loop(Scripted())
-    try:
+    with closing(Loop(Scripted())) as loop:
         manner = Manner(Request(""), seed=5, sentence_gap_s=0.0, ahead=3, apart=True)
         stream = Stream(loop, RATE, manner, script(*texts))
         parts, threads = [], set[str]()
@@ -259,8 +249,6 @@ def test_a_text_that_is_read_apart_gives_the_same_speech() -> None:
             parts += [chunk.samples for chunk in stream.poll()]
         assert np.array_equal(np.concatenate(parts), clip.samples) and len(threads) > 3
         assert [one.text for one in stream.account.sentences] == [one.text for one in account.sentences]
-    finally:
-        loop.close()
 
 
 def test_an_error_of_the_text_that_is_read_apart() -> None:
@@ -268,26 +256,20 @@ def test_an_error_of_the_text_that_is_read_apart() -> None:
         yield Piece("a", 0, 1)
         raise InputError("no more")
 
-    loop = Loop(Scripted())
-    try:
+    with closing(Loop(Scripted())) as loop:
         stream = Stream(loop, RATE, Manner(Request(""), seed=5, apart=True), Written(pieces(), 1))
         stream.prepare()
         assert not stream.hungry and not stream.complete
         with pytest.raises(InputError, match="no more"):
             while True:
                 list(stream.poll())
-    finally:
-        loop.close()
 
 
 def test_a_text_of_which_nothing_can_be_read_is_refused_before_an_answer_begins() -> None:
     def nothing(text: str) -> str:
         return ""
 
-    loop = Loop(load.open_engine("random:toy", threads=1))
-    try:
+    with closing(Loop(load.open_engine("random:toy", threads=1))) as loop:
         pieces = [Piece("Привет.", 0, 7), Piece("Мир.", 8, 12)]
         with pytest.raises(TextError, match=r"Привет\."):
             Stream(loop, 8000, Manner(Request(""), seed=5, read=nothing), Written(iter(pieces), 12))
-    finally:
-        loop.close()

@@ -1,7 +1,5 @@
 """--transcribe: the words of a clip by whichever recogniser is installed."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys
@@ -11,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import soundfile
 from command import Omnitts
+from sounds import speech
 
 from omnitts_cli.errors import InputError, ModelError, Notice, UsageError
 from omnitts_cli.speech import transcribe
-
-soundfile = pytest.importorskip("soundfile")
 
 NOTICES: list[Notice] = []
 SOUND = np.zeros(48_000, np.float32)
@@ -97,9 +95,7 @@ def test_pocketsphinx_hears_english(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
 
 def test_clone_takes_the_transcript(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
-    time = np.arange(96_000) / 24_000
-    sound = 0.1 * sum(np.sin(2 * np.pi * 130 * k * time) / k for k in range(1, 9)) * (1 + np.sin(2 * np.pi * 3 * time))
-    soundfile.write("clip.wav", sound, 24_000)
+    soundfile.write("clip.wav", speech(4.0), 24_000)
     whisper(monkeypatch, "these are the words of it, more or less, all of them")
     clone = ["clone", "-m", "random:toy", "--max-frames", "6", "-r", "clip.wav", "-o", "a.wav", "--transcribe"]
     done = omnitts(*clone, "--save-voice", "me", "Hello there.")

@@ -1,7 +1,5 @@
 """Voices: a named voice as a vector, which is the same voice; and blends of them."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Word times: against a key that is true by construction, and for sound that no word is in."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
