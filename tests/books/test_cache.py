@@ -1,7 +1,5 @@
 """The cache of books: runs side by side, also on machines that share it, and what a killed one has left."""
 
-from __future__ import annotations
-
 import os
 import stat
 import time

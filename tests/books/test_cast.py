@@ -1,7 +1,5 @@
 """Casts: who speaks which words, and every way in which a cast can be wrong."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Books from the command: chapters, cover and tags by ffprobe; what is spoken again; killed runs; early errors."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -14,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+import soundfile
 from books import PNG, epub, page, probe
 from command import Done, Omnitts, Started, interrupted_in
 from patience import LONG_S, eventually
@@ -25,7 +24,6 @@ from omnitts_cli.books.speaker import SAMPLE
 from omnitts_cli.engine.engine import Engine, News
 from omnitts_cli.speech.tts import TTS
 
-soundfile = pytest.importorskip("soundfile")
 needs_ffmpeg = pytest.mark.skipif(not (shutil.which("ffmpeg") and shutil.which("ffprobe")), reason="needs ffmpeg")
 
 TOY = ["-m", "random:toy", "--max-frames", "6", "--progress", "none"]
@@ -132,9 +130,7 @@ def test_some_chapters_into_a_wave_file(omnitts: Omnitts) -> None:
 
 @needs_ffmpeg
 @pytest.mark.parametrize("name", ["a.opus", "a.flac", "a.mp3", "a.ogg", "a.m4a"])
-def test_a_book_has_tags_and_chapters_in_every_format(
-    omnitts: Omnitts, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_format_has_tags_and_chapters(omnitts: Omnitts, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """AAC alone needs ffmpeg."""
     with monkeypatch.context() as patch:
         if name != "a.m4a":
@@ -229,9 +225,7 @@ def test_subtitles_in_all_formats_need_a_file(omnitts: Omnitts) -> None:
     assert done.code == 3 and "a.srt" in done.err and os.listdir() == ["a.srt"]
 
 
-def test_a_recogniser_that_is_not_there_is_found_before_the_work(
-    omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_recogniser_is_found_before_the_work(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("empty").mkdir()
     book()
     for more in (["-f", "book.md", "--chapters", "1-"], ["Hello."]):
@@ -307,7 +301,7 @@ def test_an_interrupted_run_says_that_it_can_go_on(started: Started) -> None:
         (UnitCache, "put", 2),
     ],
 )
-def test_ctrl_c_at_any_moment_is_130(
+def test_ctrl_c_is_always_130(
     omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch, place: type, name: str, call: int
 ) -> None:
     calls = interrupted_in(monkeypatch, place, name, call)
@@ -350,9 +344,7 @@ def test_a_play_is_spoken_in_order_by_its_cast(omnitts: Omnitts, cast: str) -> N
     assert result["units"] == 6 and result["spoken"] == 6
 
 
-def test_twenty_parts_are_spoken_together_and_come_in_order(
-    omnitts: Omnitts, cast: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_twenty_parts_together_come_in_order(omnitts: Omnitts, cast: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Named, cloned and described voices share the batch of one model."""
     step, beside = Engine.step, []
 
@@ -399,9 +391,7 @@ def test_a_described_character_is_one_person(
         ("[voice: Bob] Hello.", "'Bob' is not in the cast", "add it to cast.json"),
     ],
 )
-def test_unknown_characters_are_refused_before_work(
-    omnitts: Omnitts, cast: str, text: str, message: str, hint: str
-) -> None:
+def test_unknown_characters_are_refused_first(omnitts: Omnitts, cast: str, text: str, message: str, hint: str) -> None:
     Path("play.md").write_text(f"# Act\n\nANNA: Well.\n\n{text}\n")
     done = omnitts("say", "-f", "play.md", "--cast", cast, "-o", "play.m4b", "-m", "nowhere")
     assert done.code == 3 and message in done.err and "ANNA, BEN, NARRATOR" in done.err and hint in done.err
@@ -427,7 +417,7 @@ def test_voices_in_the_text_without_a_cast(omnitts: Omnitts) -> None:
 
 
 @pytest.mark.parametrize("text", ["[voice: henri] Hello.", "Hello. [voice: clara] Hello. [voice: henri] Hello."])
-def test_a_voice_that_the_model_lacks_is_refused_before_it_is_loaded(
+def test_an_unknown_voice_is_refused_before_loading(
     omnitts: Omnitts, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def load(*_: Any, **__: Any) -> None:

@@ -1,19 +1,17 @@
 """Chapter marks, tags and covers in FLAC, Ogg and MP3, as ffprobe and libsndfile read them back."""
 
-from __future__ import annotations
-
 import io
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 from books import PNG, probe
 
 from omnitts_cli.books.marks import Mark, Marks
 from omnitts_cli.books.tags import TAGGERS
 
-soundfile = pytest.importorskip("soundfile")
 KINDS = {
     "flac": ("FLAC", "PCM_16"), "opus": ("OGG", "OPUS"), "ogg": ("OGG", "VORBIS"), "mp3": ("MP3", "MPEG_LAYER_III"),
 }  # fmt: skip

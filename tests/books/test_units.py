@@ -1,7 +1,5 @@
 """Units: where a chapter is cut, that a change stays local, and what a key depends on."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 

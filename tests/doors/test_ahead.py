@@ -1,7 +1,5 @@
 """What is made while nothing is spoken: when it begins, and what ends it."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 

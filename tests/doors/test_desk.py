@@ -1,7 +1,5 @@
 """The desk of a host: its queue, its turn among other programs, and the folders into which it writes."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

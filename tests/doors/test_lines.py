@@ -1,7 +1,5 @@
 """Lines of a protocol: whole, too long, and cut off by the end."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 

@@ -1,7 +1,5 @@
 """MCP: its messages one by one, and the client of the protocol's own package against the command."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """What a screen reader asks for as sound: the parts of a message and the silence before a key."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The module of Speech Dispatcher: each command of its protocol, over pipes, with the toy model."""
 
-from __future__ import annotations
-
 import os
 import re
 import threading

@@ -1,7 +1,5 @@
 """An object store for the tests of batch: a server that speaks S3, in a thread of the test process."""
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Iterator

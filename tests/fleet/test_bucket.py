@@ -1,7 +1,5 @@
 """Buckets: objects by name, errors that say what to do, and who owns one."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import threading
@@ -15,7 +13,9 @@ from omnitts_cli.fleet.bucket import OWNER, Bucket, Owner, owner_is_dead, owner_
 from omnitts_cli.fleet.disk import this_process
 
 
-def check(bucket: Bucket, folder: Path) -> None:
+@pytest.mark.parametrize("store", ["memory", "s3"])
+def test_objects_by_name(request: pytest.FixtureRequest, tmp_path: Path, store: str) -> None:
+    folder, bucket = tmp_path, Bucket(request.getfixturevalue(store) + ("/deep/folder/" if store == "s3" else ""))
     assert bucket.get("a") is None and bucket.sizes() == {} and bucket.get("a", 0, 1) is None
     bucket.put("a", b"one")
     bucket.put("b/c", b"23456")
@@ -38,14 +38,6 @@ def check(bucket: Bucket, folder: Path) -> None:
     assert bucket.sizes() == {}
     again = pickle.loads(pickle.dumps(bucket))
     assert again.url == bucket.url and again.get("b/c") == b"23456"
-
-
-def test_objects_in_memory(memory: str, tmp_path: Path) -> None:
-    check(Bucket(memory), tmp_path)
-
-
-def test_objects_of_a_server(s3: str, tmp_path: Path) -> None:
-    check(Bucket(f"{s3}/deep/folder/"), tmp_path)
 
 
 def test_errors_say_what_to_do(s3: str) -> None:

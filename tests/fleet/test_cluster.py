@@ -1,7 +1,5 @@
 """omnitts batch --ray on a real local cluster: the same files whatever the workers, and whoever is killed."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -24,8 +22,6 @@ from ray_workers import Actor, end, two_workers, workers_here
 from omnitts_cli.errors import DeviceError
 from omnitts_cli.fleet import cluster, journal
 from omnitts_cli.fleet.journal import DONE, Entry, Lookup, RowJournal
-
-pytest.importorskip("soundfile")
 
 
 def records(out: str) -> int:
@@ -187,9 +183,7 @@ def test_journals_of_workers_become_one(tmp_path: Path) -> None:
     assert len(journal.read(tmp_path / "journal-main.bin")) == 5
 
 
-def test_a_row_that_kills_three_workers_fails_and_the_others_go_on(
-    omnitts: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_row_that_kills_three_workers_fails_and_others_go_on(omnitts: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     manifest(40)
     assert omnitts("batch", "rows.jsonl", "-O", "whole", *TOY).code == 0
 

@@ -1,7 +1,5 @@
 """The lock of a folder, and what a failed write is called."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

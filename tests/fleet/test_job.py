@@ -1,7 +1,5 @@
 """omnitts batch from the manifest to the report: every kind of input and output, and what is done again."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
@@ -14,13 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import soundfile
 
 from omnitts_cli.fleet import job
 from omnitts_cli.fleet.part import Writers
 from omnitts_cli.fleet.speaker import KEPT_S
 from omnitts_cli.kernels.cpu import library
-
-soundfile = pytest.importorskip("soundfile")
 
 Call = Callable[..., Any]
 TOY = ["-m", "random:toy", "--max-frames", "8", "--json", "--progress", "none"]
@@ -42,19 +39,6 @@ def by_id(out: str = "out") -> dict[str, dict[str, Any]]:
 
 
 # ---- in
-
-
-def test_a_manifest_without_any_row_to_speak(omnitts: Call) -> None:
-    done = omnitts("batch", "-", "-O", "out", *TOY, stdin=b'{"text": "x"\n')
-    assert done.code == 6 and "1 of 1 rows failed" in done.err, done.err
-    assert [row["status"] for row in rows_of()] == ["failed"]
-
-
-def write_parquet(path: Path) -> None:
-    import pyarrow
-    import pyarrow.parquet
-
-    pyarrow.parquet.write_table(pyarrow.table({"id": ["a", "b"], "text": ["Hello.", "Good day."]}), path)
 
 
 @pytest.mark.parametrize(
@@ -80,9 +64,10 @@ def test_every_kind_of_manifest(omnitts: Call, name: str, content: str, ids: lis
 
 
 def test_parquet_in_and_out(omnitts: Call) -> None:
-    from pyarrow.parquet import read_table
+    import pyarrow
+    from pyarrow.parquet import read_table, write_table
 
-    write_parquet(Path("m.parquet"))
+    write_table(pyarrow.table({"id": ["a", "b"], "text": ["Hello.", "Good day."]}), "m.parquet")
     assert batch(omnitts, "m.parquet", "-O", "out", "--to", "parquet", "-F", "wav")["spoken"] == 2
     assert [row["output"] for row in rows_of()] == ["part-00000.parquet"] * 2
     table = read_table("out/part-00000.parquet").to_pylist()
@@ -141,14 +126,6 @@ def test_webdataset(omnitts: Call) -> None:
         assert len(tar.getnames()) == 16
     assert batch(omnitts, "m.csv", "-O", "out", "--to", "webdataset", "--codes")["spoken_now"] == 0
     assert Path("out/shard-00000.tar").read_bytes().endswith(bytes(1024))
-
-
-def test_small_shards(omnitts: Call) -> None:
-    Path("m.jsonl").write_text("".join(json.dumps({"text": f"Sentence {n}."}) + "\n" for n in range(120)))
-    batch(omnitts, "m.jsonl", "-O", "out", "--to", "webdataset", "-F", "wav", "--shard-size", "200KB")
-    shards = sorted(Path("out").glob("shard-*.tar"))
-    assert len(shards) > 2
-    assert sum(len(tarfile.open(path).getnames()) for path in shards) == 3 * 120
 
 
 def test_files_are_what_say_would_write(omnitts: Call) -> None:

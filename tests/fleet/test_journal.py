@@ -1,7 +1,5 @@
 """The journal: records that survive, torn ones that do not, and looking things up."""
 
-from __future__ import annotations
-
 import json
 import zlib
 from pathlib import Path

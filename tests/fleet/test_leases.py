@@ -1,7 +1,5 @@
 """Leases: every row once, whoever dies; and a thousand workers on a virtual clock."""
 
-from __future__ import annotations
-
 import heapq
 import random
 from typing import Any

@@ -1,7 +1,5 @@
 """The list of finished files: by several processes as by one."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """File names from ids: safe, reversible, and different."""
 
-from __future__ import annotations
-
 import re
 from urllib.parse import unquote_to_bytes
 

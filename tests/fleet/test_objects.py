@@ -1,17 +1,14 @@
 """Output in a store, as the command makes it: rows and bytes of a folder, and all that changes them later."""
 
-from __future__ import annotations
-
 import hashlib
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from corpus import KINDS, TOY, lines_of, stored, sums
+from corpus import KINDS, TOY, forget, lines_of, stored, sums
 
 from omnitts_cli.fleet.bucket import Bucket
 from omnitts_cli.fleet.journal import DONE, Entry
@@ -31,11 +28,6 @@ def speak(omnitts: Call, out: str, texts: Texts, *more: str) -> dict[str, Any]:
 
 
 TEXTS = {f"r{n}": f"Sentence number {n} is here." for n in range(40)}
-
-
-def forget(home: Path) -> None:
-    """Another machine: it has none of our files."""
-    shutil.rmtree(home / ".cache" / "omnitts" / "batch")
 
 
 @pytest.mark.parametrize("to", KINDS)

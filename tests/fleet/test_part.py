@@ -1,7 +1,5 @@
 """Sound files: the same bytes from this process and from others, and what becomes of errors there."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal
@@ -14,8 +12,6 @@ import pytest
 from omnitts_cli.audio.encode import SoundFormat
 from omnitts_cli.errors import GuardError, OutputError
 from omnitts_cli.fleet.part import SoundFigures, SoundRecipe, Writers, make
-
-soundfile = pytest.importorskip("soundfile")
 
 RATE = 24_000
 

@@ -1,7 +1,5 @@
 """The check pass: a plan that is used again, rows that are found again by their place, and names that meet."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

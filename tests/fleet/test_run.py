@@ -1,7 +1,5 @@
 """Runs that are killed or that fail: the same command again gives what an undisturbed run gives."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal
@@ -19,8 +17,6 @@ from patience import LONG_S, eventually
 
 from omnitts_cli.fleet import disk, journal
 from omnitts_cli.fleet.run import MOST_UNCOMMITTED, Pace
-
-pytest.importorskip("soundfile")
 
 ROWS = 150
 
@@ -88,6 +84,14 @@ def test_twenty_runs_killed_anywhere_go_on(home: Path, more: tuple[str, ...]) ->
     killed_and_resumed(range(20), sums("whole"), ROWS * OPERATIONS_A_ROW, *more)
 
 
+def faulted(omnitts: Any, monkeypatch: pytest.MonkeyPatch, out: str, fault: Fault) -> Any:
+    """A run in which an operation on the disk fails."""
+    with monkeypatch.context() as patched:
+        for name in OPERATIONS:
+            patched.setattr(disk, name, fault.over(name, getattr(disk, name)))
+        return omnitts("batch", "rows.jsonl", "-O", out, *TOY)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("op", OPERATIONS)
@@ -97,14 +101,7 @@ def test_a_fault_at_every_operation(omnitts: Any, monkeypatch: pytest.MonkeyPatc
     manifest(20)
     assert omnitts("batch", "rows.jsonl", "-O", "whole", *TOY).code == 0
     undisturbed, at = sums("whole"), 1
-    while True:
-        fault = Fault(at, op, how)
-        with monkeypatch.context() as patched:
-            for name in OPERATIONS:
-                patched.setattr(disk, name, fault.over(name, getattr(disk, name)))
-            done = omnitts("batch", "rows.jsonl", "-O", f"out{at}", *TOY)
-        if fault.count < at:
-            break
+    while (done := faulted(omnitts, monkeypatch, f"out{at}", fault := Fault(at, op, how))) and fault.count >= at:
         assert done.code == 8 and "cannot write" in done.err, (at, done.err)
         assert omnitts("batch", "rows.jsonl", "-O", f"out{at}", *TOY).code == 0
         assert sums(f"out{at}") == undisturbed
@@ -115,11 +112,7 @@ def test_a_fault_at_every_operation(omnitts: Any, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(("op", "at", "how"), [("write", 9, "EIO"), ("fsync", 12, "ENOSPC"), ("rename", 5, "EIO")])
 def test_a_fault_ends_the_run_with_8(omnitts: Any, monkeypatch: pytest.MonkeyPatch, op: str, at: int, how: str) -> None:
     manifest(20)
-    fault = Fault(at, op, how)
-    with monkeypatch.context() as patched:
-        for name in OPERATIONS:
-            patched.setattr(disk, name, fault.over(name, getattr(disk, name)))
-        done = omnitts("batch", "rows.jsonl", "-O", "out", *TOY)
+    done = faulted(omnitts, monkeypatch, "out", Fault(at, op, how))
     assert done.code == 8 and "cannot write" in done.err
     if how == "ENOSPC":
         assert "bytes are free" in done.err and "run the same command again" in done.err

@@ -3,8 +3,6 @@
 On a GPU only `--exact` promises that: without it, rounding depends on which rows share a batch.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import random
@@ -24,8 +22,6 @@ from patience import LONG_S, eventually
 from omnitts_cli.fleet import journal
 from omnitts_cli.fleet.run import MOST_UNCOMMITTED
 from omnitts_cli.kernels.cpu import build
-
-pytest.importorskip("soundfile")
 
 CARD = ("-m", "random:1.7b-customvoice", "-d", "cuda", "-b", "16")
 CPU = ("-m", "random:toy", "-d", "cpu", "-b", "4", "-t", "1")

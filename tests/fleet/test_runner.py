@@ -1,7 +1,5 @@
 """Many texts in threads: every result is handed over, and an error or the end of the run stops what is under way."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

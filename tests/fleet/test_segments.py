@@ -1,7 +1,5 @@
 """Segments: the journal in a store, its copy on the disk, and many small ones joined."""
 
-from __future__ import annotations
-
 import zlib
 from contextlib import closing
 from pathlib import Path

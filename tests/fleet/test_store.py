@@ -1,7 +1,5 @@
 """Shards: cut back to what is recorded, copies of a sound, and Parquet parts over several runs."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json
@@ -228,16 +226,14 @@ def test_shards_of_several_workers(tmp_path: Path, to: str) -> None:
         assert len(lookup.records) == len(Lookup(work).records)
     main.close()
     if to == "webdataset":
-        found = [read for path in tmp_path.glob("shard-*.tar") for read in members(path)]
+        found = []
+        for path in tmp_path.glob("shard-*.tar"):
+            with tarfile.open(path) as tar:
+                found += [tar.extractfile(one).read() for one in tar if one.name.endswith(".flac")]  # type: ignore[union-attr]
     else:
         assert not list((work / "shards").iterdir())
         found = [sound for path in tmp_path.glob("part-*") for sound in read_table(path)["audio"].to_pylist()]
     assert sorted(found) == sorted(sounds[index] for index in range(10))
-
-
-def members(shard: Path) -> list[bytes]:
-    with tarfile.open(shard) as tar:
-        return [tar.extractfile(one).read() for one in tar if one.name.endswith(".flac")]  # type: ignore[union-attr]
 
 
 def test_two_workers_do_not_take_one_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

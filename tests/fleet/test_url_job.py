@@ -1,10 +1,7 @@
 """Output at a URL: runs that are killed anywhere, and workers of a cluster, on a server that speaks S3."""
 
-from __future__ import annotations
-
 import os
 import random
-import shutil
 import signal
 import subprocess
 import time
@@ -13,7 +10,7 @@ from typing import Any
 
 import pytest
 from batch_child import OBJECTS, Fault
-from corpus import KINDS, TOY, child, ended, lines_of, manifest, stored, sums, with_ray
+from corpus import KINDS, TOY, child, ended, forget, lines_of, manifest, stored, sums, with_ray
 from ray_workers import end, two_workers, workers_here
 
 from omnitts_cli.errors import OutputError
@@ -22,12 +19,7 @@ from omnitts_cli.fleet.names import name_hash
 from omnitts_cli.fleet.segments import FOLDER, records_of
 from omnitts_cli.fleet.url_job import SentPlan, made_by_us
 
-pytest.importorskip("soundfile")
 SHARDS = ("--shard-size", "100KB")
-
-
-def another_machine(home: Path) -> None:
-    shutil.rmtree(home / ".cache" / "omnitts" / "batch", ignore_errors=True)
 
 
 def killed_and_resumed(home: Path, s3: str, to: str, seed: int) -> None:
@@ -38,7 +30,7 @@ def killed_and_resumed(home: Path, s3: str, to: str, seed: int) -> None:
         done = child(out, plan, *SHARDS, "--to", to)
         assert done.returncode in (-signal.SIGKILL, 0), done.stderr
         if draw.random() < 0.5:
-            another_machine(home)
+            forget(home)
     done = child(out, None, *SHARDS, "--to", to)
     assert done.returncode == 0, done.stderr
     assert sums(out) == sums("whole"), f"seed {seed}"
@@ -133,7 +125,7 @@ def test_a_cluster_that_is_killed_goes_on(home: Path, omnitts: Any, s3: str, to:
     if whom != "worker":
         process.kill()
         process.wait()
-        another_machine(home)
+        forget(home)
         process = with_ray(out, draw.randint(1, 3), *SHARDS, "--to", to)
     ended(process)
     assert sums(out) == sums("whole") and stored(out) == sorted(sums(out).values())
@@ -144,7 +136,7 @@ def test_a_cluster_that_is_killed_goes_on(home: Path, omnitts: Any, s3: str, to:
 
 
 @pytest.mark.parametrize("to", [pytest.param("files", marks=pytest.mark.slow), "webdataset"])
-def test_what_a_lost_worker_had_not_uploaded_is_spoken_again(
+def test_what_a_lost_worker_kept_is_spoken_again(
     omnitts: Any, s3: str, monkeypatch: pytest.MonkeyPatch, to: str
 ) -> None:
     manifest(70)

@@ -1,7 +1,5 @@
 """Verification: word errors, what else gives a bad take away, retries, and rows that never pass."""
 
-from __future__ import annotations
-
 import json
 import os
 import threading

@@ -10,6 +10,7 @@ import io
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -45,6 +46,11 @@ def child(out: str, plan: dict[str, Any] | None, *more: str) -> subprocess.Compl
     """A run over rows.jsonl, until it ends."""
     command = [*failing_batch(plan), "rows.jsonl", "-O", out, *TOY, *more]
     return warm.run(command, capture_output=True, text=True, timeout=240, env={**os.environ, "PYTHONPATH": str(ROOT)})
+
+
+def forget(home: Path) -> None:
+    """Another machine: it has none of our files."""
+    shutil.rmtree(home / ".cache" / "omnitts" / "batch", ignore_errors=True)
 
 
 def with_ray(

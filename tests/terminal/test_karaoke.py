@@ -1,7 +1,5 @@
 """Karaoke: which line is shown at which time, and which word is marked in it."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

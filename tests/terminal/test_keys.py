@@ -1,7 +1,5 @@
 """Keys pressed while something plays, on a pseudo terminal."""
 
-from __future__ import annotations
-
 import os
 import queue
 import termios

@@ -1,7 +1,5 @@
 """Playback: the line of `play` says what was played."""
 
-from __future__ import annotations
-
 import pytest
 
 from omnitts_cli.terminal.playback import Playback, level_bar

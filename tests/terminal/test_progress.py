@@ -1,7 +1,5 @@
 """Progress: a bar that fits, plain lines without escapes, JSON for programs."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

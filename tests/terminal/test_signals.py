@@ -1,7 +1,5 @@
 """Signals: the exit code of each, at every phase, and nothing half-made left behind."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import json
@@ -12,7 +10,7 @@ import sys
 import threading
 import time
 import wave
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -199,22 +197,22 @@ def interrupt() -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_a_signal_is_not_lost_where_python_ignores_exceptions(heeding: None) -> None:
-    class Last:
-        def __del__(self) -> None:
-            interrupt()
-            pytest.fail("raised above")
-
-    with pytest.raises(signals.Stopped), signals.handled():
-        Last()
-        time.sleep(LONG_S)
+class Last:
+    def __del__(self) -> None:
+        interrupt()
+        pytest.fail("raised above")
 
 
-def test_a_signal_is_not_lost_in_a_library_that_drops_it(heeding: None) -> None:
+def dropping() -> None:
     """As import of torch does while it imports numpy."""
+    with contextlib.suppress(BaseException):
+        interrupt()
+
+
+@pytest.mark.parametrize("losing", [Last, dropping], ids=["a finalizer", "a library that drops it"])
+def test_a_signal_is_not_lost(heeding: None, losing: Callable[[], object]) -> None:
     with pytest.raises(signals.Stopped), signals.handled():
-        with contextlib.suppress(BaseException):
-            interrupt()
+        losing()
         time.sleep(LONG_S)
 
 
@@ -248,7 +246,7 @@ def test_a_signal_is_not_lost_in_a_library_that_makes_an_error_of_it(
     )
 
 
-def test_at_any_moment_of_an_import_no_lock_is_left(
+def test_at_no_moment_of_an_import_is_a_lock_left(
     heeding: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each event of the profiler inside of Python's import is tried. A lock would stop imports in all other threads."""
@@ -286,18 +284,12 @@ def test_at_any_moment_of_an_import_no_lock_is_left(
         assert not other.is_alive(), f"after a signal in line {seen[-1]} of {signals.IMPORT}"
 
 
-def test_the_former_handlers_come_back(heeding: None) -> None:
-    before = signal.getsignal(signal.SIGINT)
-    with signals.handled():
-        assert signal.getsignal(signal.SIGINT) is signals.stop
-    assert signal.getsignal(signal.SIGINT) is before
-
-
-def test_the_former_hook_of_finalizers_comes_back(heeding: None) -> None:
-    before = sys.unraisablehook
+def test_the_former_handlers_and_hook_of_finalizers_come_back(heeding: None) -> None:
+    before, hook = signal.getsignal(signal.SIGINT), sys.unraisablehook
     with pytest.raises(signals.Stopped), signals.handled():
+        assert signal.getsignal(signal.SIGINT) is signals.stop
         interrupt()
-    assert sys.unraisablehook is before
+    assert signal.getsignal(signal.SIGINT) is before and sys.unraisablehook is hook
 
 
 def test_a_stopped_command_leaves_a_record(tmp_path: Path) -> None:

@@ -189,9 +189,7 @@ ALPHABET = [*LETTERS, "Mr. ", "[pause:1s]", " word" * 12, "\n- ", "A. ", "z. B. 
     st.sampled_from([None, "en", "de"]),
     st.sampled_from([20, 60, 400]),
 )
-def test_fed_in_any_cuts_is_fed_at_once(
-    text: str, cuts: list[int], mode: str, language: str | None, largest: int
-) -> None:
+def test_any_cuts_are_the_whole(text: str, cuts: list[int], mode: str, language: str | None, largest: int) -> None:
     whole = Splitter(mode, language, largest=largest)  # type: ignore[arg-type]
     expected = whole.feed(text) + whole.flush()
     splitter, pieces, last = Splitter(mode, language, largest=largest), [], 0  # type: ignore[arg-type]

@@ -1,7 +1,5 @@
 """The miniature recipe, its tokens and its shards."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

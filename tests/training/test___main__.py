@@ -1,7 +1,5 @@
 """Every stage in miniature, from texts to speech."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
@@ -11,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 import torch
 from command import Omnitts
 from training_kit import Steps
@@ -29,8 +28,6 @@ from omnitts_cli.training.texts import TrainingLine, write
 from omnitts_cli.training.tokens import TokenLists
 from omnitts_cli.tuning import checkpoints
 from omnitts_cli.voices import Cloned, Designed, Named
-
-soundfile = pytest.importorskip("soundfile")
 
 
 def curves(work: Path, stage: str, name: str) -> list[float]:

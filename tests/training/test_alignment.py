@@ -1,7 +1,5 @@
 """Letters aligned with their sounds."""
 
-from __future__ import annotations
-
 from omnitts_cli.text.american.letters import units
 from omnitts_cli.training.alignment import LetterAlignment
 

@@ -1,7 +1,5 @@
 """Batches are built exactly as the family builds prompts: every row of every kind."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -88,11 +86,6 @@ def test_rows_are_those_of_the_familys_prompts(
     check_what_follows(stage, examples, batch, rows, count, torch.cat([prompt.feed, prompt.pad.expand(200, -1)]))
 
 
-def replace_rows(table: dataset_module.UnnamedTable, rows: int) -> dataset_module.UnnamedTable:
-    table.rows = rows
-    return table
-
-
 def check_what_follows(
     stage: SpeechStage, examples: Examples, batch: Batch, rows: torch.Tensor, count: int, text_rows: torch.Tensor
 ) -> None:
@@ -125,7 +118,8 @@ def test_targets_end_with_the_end(one_length: Recipe) -> None:
 def test_a_clip_without_room_behind_it_lends_its_voice_alone(one_length: Recipe) -> None:
     stage = stage_of(one_length)
     whole = replace(one_length, unnamed_speakers=replace(one_length.unnamed_speakers, streamed=0.0))
-    table = replace_rows(stage.dataset.unnamed[0], 50)
+    table = stage.dataset.unnamed[0]
+    table.rows = 50
     examples = cloned(table, 8, whole, 1.0)
     assert int(examples.before.frames.sum()) == int(examples.before.length.sum()) == 0
     assert len(examples.mel) == 8

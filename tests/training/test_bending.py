@@ -1,7 +1,5 @@
 """Random delays of frames, and sound that is bent through them."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """What the books are used for."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

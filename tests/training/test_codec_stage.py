@@ -1,7 +1,5 @@
 """The codec stage goes on from a checkpoint, or from an exported codec."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Systems side by side: what the table says, and that the page is drawn."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -76,9 +74,7 @@ def test_a_system_without_name_or_folder_is_refused(named: str, told: str, small
         systems([named], small, None)
 
 
-def test_recordings_that_cannot_serve_are_refused(
-    tmp_path: Path, small: Recipe, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_recordings_that_cannot_serve(tmp_path: Path, small: Recipe, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compare, "spoken_texts", lambda: ["one"])
     with pytest.raises(InputError, match=r"000\.wav cannot be read"):
         systems([f"ours={tmp_path}"], small, None)
@@ -97,9 +93,7 @@ def test_both_are_written(tmp_path: Path) -> None:
     assert told["teacher"]["wer"] == 0.0 and (tmp_path / "compared.md").read_text() == markdown(told)
 
 
-def test_without_a_recogniser_only_the_page_is_drawn(
-    tmp_path: Path, small: Recipe, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_recogniser_the_page_is_drawn(tmp_path: Path, small: Recipe, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib")
     monkeypatch.setattr(compare, "spoken_texts", lambda: ["one"])
     soundfile.write(tmp_path / "000.wav", hum(100), SAMPLE_RATE)

@@ -1,7 +1,5 @@
 """Dataset: what is kept of an utterance, and where."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import torch

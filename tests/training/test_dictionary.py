@@ -1,7 +1,5 @@
 """The dictionary's sources: which entry wins, what is left out, and CMUdict in misaki's alphabet."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

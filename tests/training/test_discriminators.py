@@ -1,7 +1,5 @@
 """Discriminators learn to tell true sound from generated sound, and give gradients."""
 
-from __future__ import annotations
-
 import torch
 
 from omnitts_cli.training.discriminators import (

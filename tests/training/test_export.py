@@ -1,7 +1,5 @@
 """Exported tensors come back through the ordinary loader as they went."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -63,7 +61,7 @@ def test_the_speakers_vectors_are_stretched_from_their_mean(small: Recipe, token
     assert torch.allclose(after, 1.75 * before, atol=0.02)
 
 
-def test_the_decoder_of_another_codec_replaces_its_own(
+def test_another_codecs_decoder_replaces_its_own(
     small: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Runs the command. Encoder and codebooks are those of the work folder, bit for bit."""

@@ -1,7 +1,5 @@
 """Files: an export says of the model what the embedded folder says."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """A larger language side begins as the smaller one whose weights it gets, and what is new in it learns."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Weights that are slices of one tensor compute, learn and are saved as they did before."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 
 import torch

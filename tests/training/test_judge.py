@@ -1,7 +1,5 @@
 """The judge counts right: with a model of which everything is known in its place."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -75,10 +73,6 @@ class Ears:
         return np.asarray(spectrum / np.linalg.norm(spectrum))
 
 
-def as_it_is(texts: list[str]) -> list[str]:
-    return texts
-
-
 def answering(monkeypatch: pytest.MonkeyPatch, sound: Callable[[str, dict[str, Any]], np.ndarray]) -> None:
     """The folder, with `sound(text, options)` as its speech."""
 
@@ -129,9 +123,7 @@ def test_the_teacher_can_read_every_sentence_that_is_judged() -> None:
     assert phonemes(["Mr. Okafor has 2 zithers."]) == ["mˈɪstəɹ ˈOkəfˌɔɹ hæz tˈu zˈɪðəɹz."]
 
 
-def test_a_voice_is_judged_by_sentences_of_a_file(
-    small: Recipe, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_voice_is_judged_by_texts_of_a_file(small: Recipe, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The transcript for seed 2 lacks one of seven words. Empty lines are skipped."""
     answering(monkeypatch, lambda text, options: np.array([text, options["voice"], options["seed"]], object))
 
@@ -189,7 +181,7 @@ def test_a_clone_is_nearest_to_its_clip_only_if_it_sounds_like_it(
         return options["voice"].samples[: SAMPLE_RATE * 3 // 2] if heeds else buzz(pitches[0], 1.5)
 
     answering(monkeypatch, sound)
-    found = Judge(Path("tiny"), small, 1).clone(Buzzer(), as_it_is, Ears())
+    found = Judge(Path("tiny"), small, 1).clone(Buzzer(), lambda texts: texts, Ears())
     assert found["clone"]["value"] == found["with_words"] == (1.0 if heeds else round(1 / 16, 3))
     assert found["tries"] == 48
 

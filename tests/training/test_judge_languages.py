@@ -1,7 +1,5 @@
 """The other languages are judged beside the teacher: with voices and listeners of which everything is known."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A norm over valid frames alone is the norm of the text alone; weights come back from integers."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

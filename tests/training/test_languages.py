@@ -1,7 +1,5 @@
 """Other languages in training: their texts, their voices, and a model that learns one more and speaks it."""
 
-from __future__ import annotations
-
 import json
 import random
 import shutil
@@ -10,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 import torch
 from command import Omnitts
 from training_kit import SENTENCES, Steps
@@ -27,8 +26,6 @@ from omnitts_cli.training.stage_results import exported_speech
 from omnitts_cli.training.team import Team
 from omnitts_cli.training.tokens import TokenLists
 
-soundfile = pytest.importorskip("soundfile")
-
 WRITTEN = {
     "es": "La casa es grande. ¿Dónde está el perro?\n- El tren llega a las 7…\nx = {1}\n",
     "fr": "La maison est grande.\nUn bon vin blanc.\n",
@@ -45,19 +42,15 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_sentences_are_cut_spelled_out_and_strange_ones_left_out(folder: Path) -> None:
+def test_sentences_are_cut_and_spelled_out_and_some_are_made_up(folder: Path, tmp_path: Path) -> None:
+    """Strange ones are left out; those that are made up have the listed words."""
     found = {line.text for line in languages.collect(folder, "es", 0, 1, ["la casa es grande"])}
     assert found == {"¿Dónde está el perro?", "El tren llega a las siete."}
-
-
-def test_made_up_sentences_have_the_listed_words(folder: Path) -> None:
     said = " ".join(line.text for line in languages.collect(folder, "es", 60, 1)).lower()
     assert "queso" in said and "paella" in said and "otan" not in said
-
-
-def test_a_folder_without_the_language_is_named(tmp_path: Path) -> None:
+    (folder / "it.txt").unlink()
     with pytest.raises(InputError, match=r"it\.txt"):
-        languages.collect(tmp_path, "it", 1, 1)
+        languages.collect(folder, "it", 1, 1)
 
 
 @pytest.mark.parametrize("language", WRITTEN)

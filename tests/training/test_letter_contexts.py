@@ -1,7 +1,5 @@
 """Counting contexts, with readings that are made up here."""
 
-from __future__ import annotations
-
 from omnitts_cli.text.european.contexts import BY_ACCENT, Tables, stress_of
 from omnitts_cli.training.letter_contexts import ContextCounts, count_stress, in_company, learn, right, units
 

@@ -1,7 +1,5 @@
 """Training letter to sound: the alignment, held-out families, and a network that learns and exports."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What Whisper writes is turned into words as they were said."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np
@@ -11,11 +9,8 @@ from omnitts_cli.errors import OmniError
 from omnitts_cli.training.listeners import Installed, at_rate, unwritten
 
 
-def test_digits_become_words() -> None:
+def test_digits_become_words_and_sound_has_16_khz() -> None:
     assert unwritten("It’s 21 well-known men.").split() == ["It's", "twenty", "one", "well", "known", "men."]
-
-
-def test_the_recogniser_gets_sound_at_16_khz() -> None:
     assert len(at_rate(np.zeros(2400, np.float32))) == 1600
 
 

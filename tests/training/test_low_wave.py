@@ -1,7 +1,5 @@
 """The wave of the lowest harmonics shows where pulses lie, and nothing of loudness."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Distances tell sounds apart."""
 
-from __future__ import annotations
-
 import torch
 
 from omnitts_cli.training.mel_distance import MelDistance

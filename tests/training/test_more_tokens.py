@@ -1,7 +1,5 @@
 """A tokenizer that grows: the old ids stay, the control tokens too, and known texts are split as before."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from training_kit import SENTENCES, learned_tokens

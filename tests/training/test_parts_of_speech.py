@@ -1,7 +1,5 @@
 """Training the tagger: words of several parts, usual tags, and a perceptron that learns from context."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from omnitts_cli.text.american.context import Tagger, write_tagger

@@ -1,7 +1,5 @@
 """A recogniser that the teacher's labels teach, and its distances as losses."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

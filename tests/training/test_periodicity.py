@@ -1,7 +1,5 @@
 """Autocorrelations show the pitch of a voice, and neither its phase nor its level."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

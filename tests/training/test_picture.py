@@ -1,7 +1,5 @@
 """The journal as a picture: stretches of a stage stand behind each other."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from xml.etree import ElementTree
@@ -44,9 +42,11 @@ def test_a_line_that_was_cut_off_is_passed_over(tmp_path: Path) -> None:
     assert curves(path) == whole
 
 
-def test_a_missing_journal_is_reported(tmp_path: Path) -> None:
+def test_a_journal_that_is_missing_or_has_no_losses_is_reported(tmp_path: Path) -> None:
     with pytest.raises(OmniError, match=r"curves\.jsonl cannot be read"):
         curves(tmp_path / "curves.jsonl")
+    with pytest.raises(OmniError, match="no losses"):
+        draw(journal(tmp_path, LINES[:1]), tmp_path / "curves.svg")
 
 
 def test_each_stage_has_a_panel_with_its_curves(tmp_path: Path) -> None:
@@ -54,8 +54,3 @@ def test_each_stage_has_a_panel_with_its_curves(tmp_path: Path) -> None:
     panels = [one for one in ElementTree.parse(tmp_path / "curves.svg").getroot() if one.tag.endswith("}g")]
     lines = [[one.get("points", "").split() for one in panel if one.tag.endswith("polyline")] for panel in panels]
     assert [[len(points) for points in panel] for panel in lines] == [[2, 2], [1, 1]]
-
-
-def test_a_journal_without_losses_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(OmniError, match="no losses"):
-        draw(journal(tmp_path, LINES[:1]), tmp_path / "curves.svg")

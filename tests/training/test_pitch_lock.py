@@ -1,7 +1,5 @@
 """An F0 curve is changed so that all frames begin at one phase."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """An F0 curve rises at a question mark, from the last stressed syllable on."""
 
-from __future__ import annotations
-
 import torch
 
 from omnitts_cli.training.kokoro import Intonation

@@ -1,7 +1,5 @@
 """The polish changes how the codec sounds, and not its codes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,9 +52,7 @@ def test_codes_stay_while_decoder_and_discriminators_learn(stage: PolishStage) -
     assert bool(stage.losses.isfinite().all()) and bool((stage.losses[[0, 1, 2, 5]] > 0).all())
 
 
-def test_it_goes_on_from_a_codec_that_never_met_discriminators(
-    small: Recipe, shards: ShardReader, tmp_path: Path
-) -> None:
+def test_it_goes_on_from_a_codec_without_discriminators(small: Recipe, shards: ShardReader, tmp_path: Path) -> None:
     pool = pool_of(shards)
     plain = CodecStage(small, CPUDevice(1), pool, Team())
     plain.save(tmp_path)
@@ -80,9 +76,7 @@ def test_the_distance_of_latents_alone_moves_the_decoder(small: Recipe, shards: 
 
 
 @pytest.mark.parametrize("delay", [0, 37, -120])
-def test_frames_are_encoded_as_they_are_in_the_whole_delayed_clip(
-    small: Recipe, shards: ShardReader, delay: int
-) -> None:
+def test_frames_are_encoded_as_in_the_whole_delayed_clip(small: Recipe, shards: ShardReader, delay: int) -> None:
     stage = begun(small, pool_of(shards, 0.006))
     frames = 40
     places = torch.arange(12, frames).view(2, 14)  # two examples
@@ -95,7 +89,7 @@ def test_frames_are_encoded_as_they_are_in_the_whole_delayed_clip(
     assert torch.allclose(found.flatten(0, 1), whole[12:], atol=1e-4)
 
 
-def test_the_mean_of_the_weights_is_kept_and_learning_goes_on_from_the_last(
+def test_the_mean_of_the_weights_is_kept_and_the_last_learn_on(
     small: Recipe, shards: ShardReader, tmp_path: Path
 ) -> None:
     pool = pool_of(shards)
@@ -159,7 +153,7 @@ def test_layers_at_the_full_rate_compute_in_float32_amid_half_precision(small: R
     assert torch.equal(coarse, coarse.bfloat16().float()) and not torch.equal(made, made.bfloat16().float())
 
 
-def test_some_examples_have_frames_of_different_delays_and_the_sound_bent_through_them(
+def test_some_examples_have_different_delays_and_the_sound_bent_through_them(
     small: Recipe, shards: ShardReader
 ) -> None:
     half = replace(small, polish=replace(small.polish, batch=4, bent=0.5))

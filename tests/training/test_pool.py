@@ -1,7 +1,5 @@
 """Shards come back as they were written, each once, and members of a team read different ones."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -62,10 +60,13 @@ def test_a_reader_that_waits_says_so_once(
     assert len(looks) == 3 and capsys.readouterr().err == f"waiting for more speech in {tmp_path}\n"
 
 
-def test_no_more_is_read_at_a_time_than_requested(tmp_path: Path) -> None:
+def test_no_more_is_read_at_a_time_than_requested_and_an_unreadable_shard_is_reported(tmp_path: Path) -> None:
     write_shard(tmp_path / "0-00000.safetensors", [said(n, 1) for n in range(5)])
     shards = ShardReader(tmp_path)
     assert [len(shards.read(at_most=2)) for _ in range(4)] == [2, 2, 1, 0]
+    (tmp_path / "0-00001.safetensors").write_bytes(b"cut off")
+    with pytest.raises(SafetensorError):
+        shards.read()
 
 
 def test_shards_are_read_again_with_frames_that_begin_elsewhere(tmp_path: Path) -> None:
@@ -84,9 +85,7 @@ def test_shards_are_read_again_with_frames_that_begin_elsewhere(tmp_path: Path) 
     assert [u.phones.reshape(-1).tolist() for u in found[::2]] == [[1, 2, 3, 4], [0, 1, 2, 3]]
 
 
-def test_a_learner_does_not_wait_for_a_shard_that_is_being_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_learner_waits_for_a_shard_that_is_being_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reading, finished = Event(), Event()
 
     def slow(path: Path, later: int) -> Iterator[TeacherUtterance]:
@@ -102,12 +101,6 @@ def test_a_learner_does_not_wait_for_a_shard_that_is_being_read(
     finished.set()
     assert [u.text for u in shards.read()] == [7]  # who can wait gets it
     assert shards.read(at_once=False) == []
-
-
-def test_an_unreadable_shard_is_reported(tmp_path: Path) -> None:
-    (tmp_path / "0-00000.safetensors").write_bytes(b"cut off")
-    with pytest.raises(SafetensorError):
-        ShardReader(tmp_path).read()
 
 
 def test_whole_frames_are_drawn_with_their_places() -> None:

@@ -1,7 +1,5 @@
 """The recipe is read strictly, and its miniature is the same model in small."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

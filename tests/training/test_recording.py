@@ -1,7 +1,5 @@
 """Recorded clips differ as recordings do, and are still spectra."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,12 +1,11 @@
 """Recordings of people are written beside the teacher's speech, and every stage can learn from them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 import torch
 from training_kit import SENTENCES, pool_of, stage_of
 
@@ -21,7 +20,6 @@ from omnitts_cli.training.teacher import LOUDNESS, SAMPLE_RATE, SAMPLES_PER_FRAM
 from omnitts_cli.training.team import Team
 from omnitts_cli.training.texts import TrainingLine
 
-soundfile = pytest.importorskip("soundfile")
 READERS = {"ann": ("f", 220.0), "bob": ("m", 110.0)}
 
 

@@ -1,7 +1,5 @@
 """A row made from clips is the vector that a clone of them has, and nothing else of the model changes."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -22,9 +20,7 @@ from omnitts_cli.training.tokens import TokenLists
 from omnitts_cli.voices import Cloned, Named
 
 
-def test_a_row_is_the_vector_of_a_clone(
-    small: Recipe, tokens: TokenLists, lines: list[TrainingLine], tmp_path: Path
-) -> None:
+def test_a_row_is_a_clones_vector(small: Recipe, tokens: TokenLists, lines: list[TrainingLine], tmp_path: Path) -> None:
     folder = new_model(small, tokens, tmp_path)
     before, old = load_file(folder / "model.safetensors"), json.loads((folder / "config.json").read_text())
 
@@ -71,7 +67,7 @@ def test_every_voice_says_the_same_texts_in_its_accent(small: Recipe) -> None:
     assert {len(s) // 1920 for sounds in found for s in sounds} <= {50, 60}  # the hummer says a frame a letter
 
 
-def test_a_second_run_writes_the_same_rows(
+def test_a_second_run_changes_nothing(
     small: Recipe, tokens: TokenLists, lines: list[TrainingLine], tmp_path: Path
 ) -> None:
     class Noisy(Hummer):

@@ -1,7 +1,5 @@
 """The teacher is asked for named voices and for unseen speakers, two texts each, in the phonemes of its accent."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from dataclasses import replace

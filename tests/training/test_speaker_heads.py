@@ -1,7 +1,5 @@
 """A vector that holds the facts can be read; one that does not cannot."""
 
-from __future__ import annotations
-
 import torch
 
 from omnitts_cli.training.speaker_heads import SpeakerHeads

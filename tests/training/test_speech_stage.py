@@ -1,7 +1,5 @@
 """A step of the language side is fit for capture, and a checkpoint is a beginning."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

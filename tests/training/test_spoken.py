@@ -1,7 +1,5 @@
 """What a folder speaks, piece by piece; and how much memory the command holds, or its failure in words."""
 
-from __future__ import annotations
-
 import pytest
 
 from omnitts_cli.errors import OmniError

@@ -1,7 +1,5 @@
 """Codecs are loaded from checkpoints, exported folders and the shipped model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

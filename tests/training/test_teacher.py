@@ -1,7 +1,5 @@
 """What is made of the teacher's sound: trimmed, at one loudness, with the phone of each half frame."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

@@ -1,7 +1,5 @@
 """Names of the ONNX graph become names of the package; what is not the known download is refused."""
 
-from __future__ import annotations
-
 import zipfile
 from pathlib import Path
 

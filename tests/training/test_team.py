@@ -1,7 +1,5 @@
 """Members of a team end every update with the same weights; one learner alone needs no team."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,9 +1,6 @@
 """What the teacher may read."""
 
-from __future__ import annotations
-
 import random
-from pathlib import Path
 
 import pytest
 
@@ -16,8 +13,9 @@ def test_sentences_are_cut_and_strange_ones_left_out() -> None:
     assert found == ["He came, late, but he came.", "Did she?", "Yes, she did."]
 
 
-def test_two_spellings_are_one_sentence() -> None:
+def test_two_spellings_are_one_sentence_and_the_model_reads_one_accent() -> None:
     assert texts.plain("Rice is OFTEN served,  in round bowls!") == texts.plain(sentences()[4])
+    assert texts.TrainingLine("Why now, Joy?", "wˈI nˈW, ʤˈY?", "wˈI nˈW, ʤˈY?").read == "wˈaɪ nˈaʊ, ʤˈɔɪ?"
 
 
 def test_inventions_are_short_enough_and_end() -> None:
@@ -27,26 +25,9 @@ def test_inventions_are_short_enough_and_end() -> None:
     assert len(set(made)) > 30
 
 
-def test_lines_come_back_as_they_were_written(tmp_path: Path) -> None:
-    lines = [texts.TrainingLine("Oh no.", "ˈO nˈO.", "ˈQ nˈQ.")]
-    texts.write(tmp_path / "texts.tsv", lines)
-    assert texts.read(tmp_path / "texts.tsv") == lines
-
-
-def test_what_the_model_reads_has_no_capitals_and_one_accent() -> None:
-    assert texts.TrainingLine("Why now, Joy?", "wˈI nˈW, ʤˈY?", "wˈI nˈW, ʤˈY?").read == "wˈaɪ nˈaʊ, ʤˈɔɪ?"
-
-
-def test_words_that_nobody_knows_are_left_out() -> None:
+def test_unknown_words_are_left_out_and_a_question_mark_stays_where_the_voice_rises() -> None:
     pytest.importorskip("hibari")
-    lines = list(texts.phonemes(["The cat sat.", "The zzxqv sat."]))
-    assert [line.text for line in lines] == ["The cat sat."] and lines[0].said.startswith("ðə kˈæt")
-
-
-def test_a_question_mark_stays_where_the_voice_rises() -> None:
-    pytest.importorskip("hibari")
-    lines = list(texts.phonemes(["Who sat there?", "The cat sat?"]))
-    assert [(line.said[-1], line.british[-1], line.read[-1]) for line in lines] == [
-        (".", ".", "."),
-        ("?", "?", "?"),
-    ]
+    lines = list(texts.phonemes(["The cat sat.", "The zzxqv sat.", "Who sat there?", "The cat sat?"]))
+    assert [line.text for line in lines] == ["The cat sat.", "Who sat there?", "The cat sat?"]
+    assert lines[0].said.startswith("ðə kˈæt")
+    assert [(line.said[-1], line.british[-1], line.read[-1]) for line in lines[1:]] == [(".",) * 3, ("?",) * 3]

@@ -1,7 +1,5 @@
 """The tokenizer keeps template words whole and is read alike by every reader."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from omnitts_cli.training.tokens import SPECIALS, TokenLists

@@ -1,7 +1,5 @@
 """A resampled sound has higher formants, and its pitch and pace are higher by the same factor."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

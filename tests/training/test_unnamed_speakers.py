@@ -1,7 +1,5 @@
 """Unseen speakers are within their ranges, and their descriptions are true."""
 
-from __future__ import annotations
-
 import random
 import re
 from dataclasses import replace
@@ -60,11 +58,8 @@ def test_every_description_says_something() -> None:
         assert 3 <= len(words) < 90 and words.isascii() and words[-1] not in " ,"
 
 
-def test_what_is_not_known_is_not_described() -> None:
+def test_what_is_not_known_is_not_described_and_facts_are_numbers_of_the_size_of_one() -> None:
     unknown = Facts(1.0, float("nan"), 210.0, 4.5, (float("nan"),) * STYLE, float("nan"))
     assert not re.search("england|british|american|english", described(unknown))
-
-
-def test_facts_are_numbers_of_the_size_of_one() -> None:
     known = Facts(1.0, 0.0, 150.0, 4.5, (0.3,) * STYLE).numbers()
     assert len(known) == FACTS and known[:5] == [1.0, 0.0, 0.0, 0.0, 0.0] and known[5] == 0.3

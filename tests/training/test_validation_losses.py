@@ -1,7 +1,5 @@
 """What is reported of unseen speakers depends on the clip."""
 
-from __future__ import annotations
-
 import torch
 from training_kit import stage_of
 

@@ -1,7 +1,5 @@
 """Checkpoints come back whole."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

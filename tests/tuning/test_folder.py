@@ -1,7 +1,5 @@
 """The folder of a run: its curves are drawn, and it is removed without what is not of the run."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from xml.etree import ElementTree
@@ -10,17 +8,7 @@ import pytest
 
 from omnitts_cli.errors import InputError, OmniError
 from omnitts_cli.fleet.disk import Lock
-from omnitts_cli.tuning.folder import (
-    CURVES,
-    PICTURE,
-    check_own,
-    draw,
-    points,
-    read_curves,
-    removed,
-    runs,
-    write_events,
-)
+from omnitts_cli.tuning.folder import CURVES, PICTURE, check_own, draw, points, read_curves, removed, runs, write_events
 from omnitts_cli.tuning.run import tune
 
 LINES = [

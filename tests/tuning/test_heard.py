@@ -1,7 +1,5 @@
 """The model hears the words of its own speech, and not those of noise or of another text."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

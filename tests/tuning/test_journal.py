@@ -1,7 +1,5 @@
 """Lines are JSON, and the rate rises, falls and ends with the time."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

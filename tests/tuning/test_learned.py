@@ -1,7 +1,5 @@
 """An adapter learns as the official modules with the same adapter do; what is merged says the same."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import tune_kit

@@ -1,7 +1,5 @@
 """AdamW with moments in bfloat16 is AdamW; only what stands between two steps is rounded."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

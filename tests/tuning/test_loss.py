@@ -1,7 +1,5 @@
 """The loss, its gradients and steps of the optimiser are those of the official modules; wrong labels are detected."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

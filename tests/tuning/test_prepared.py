@@ -1,7 +1,5 @@
 """Clips are encoded once, and each on its own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

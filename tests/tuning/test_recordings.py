@@ -1,7 +1,5 @@
 """Recordings: every layout is read, every defect is named, and too little is refused."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os
@@ -9,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 from recordings_kit import WORDS, hum, many, write
 
 from omnitts_cli.errors import InputError, Notice
@@ -16,8 +15,6 @@ from omnitts_cli.tuning import pieces, recordings
 from omnitts_cli.tuning.pieces import pauses_of, pieces_of
 from omnitts_cli.tuning.recordings import RATE, Recordings, examine, held_out, mended, rows_in, usual_level
 from omnitts_cli.tuning.transcripts import Transcripts
-
-soundfile = pytest.importorskip("soundfile")
 
 
 def look(count: int) -> None:

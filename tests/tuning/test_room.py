@@ -1,7 +1,5 @@
 """What learning takes, and the way that is chosen for a device."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pytest

@@ -1,7 +1,5 @@
 """From a folder of recordings to a saved voice, over a tiny random model whose verdict is given."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Sequence

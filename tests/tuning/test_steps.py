@@ -1,7 +1,5 @@
 """Captured steps are those that run at once; they fit into less memory when it runs out."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from dataclasses import replace
 

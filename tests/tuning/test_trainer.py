@@ -1,7 +1,5 @@
 """A run learns, stops, keeps the best, and continues after a kill with the losses of an unbroken one."""
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys

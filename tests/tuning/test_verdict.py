@@ -1,7 +1,5 @@
 """The verdict: a gain counts only above chance."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
