@@ -13,7 +13,7 @@ from omnitts_cli.books.cache import RUNS, UnitCache
 from omnitts_cli.errors import OutputError
 
 
-def test_a_run_leaves_the_folders_of_others_alone(tmp_path: Path) -> None:
+def test_a_run_leaves_other_runs_and_other_users_alone(tmp_path: Path) -> None:
     """The number of a process says nothing on another machine, or in another container."""
     first = UnitCache(tmp_path)
     (first.work / "unit").write_text("half")
@@ -22,6 +22,9 @@ def test_a_run_leaves_the_folders_of_others_alone(tmp_path: Path) -> None:
     second.close()
     first.close()
     assert list((tmp_path / RUNS).iterdir()) == []
+    cache = UnitCache(tmp_path / "books")
+    assert stat.S_IMODE((tmp_path / "books").stat().st_mode) == 0o700
+    cache.close()
 
 
 def test_what_killed_runs_have_left_is_removed(tmp_path: Path) -> None:
@@ -32,12 +35,6 @@ def test_what_killed_runs_have_left_is_removed(tmp_path: Path) -> None:
     os.utime(runs / ".old", (hours_ago, hours_ago))
     cache = UnitCache(tmp_path)
     assert sorted(path.name for path in runs.iterdir()) == sorted([".begun", cache.work.name])
-    cache.close()
-
-
-def test_a_new_cache_is_for_its_user_alone(tmp_path: Path) -> None:
-    cache = UnitCache(tmp_path / "books")
-    assert stat.S_IMODE((tmp_path / "books").stat().st_mode) == 0o700
     cache.close()
 
 

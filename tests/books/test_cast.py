@@ -19,24 +19,18 @@ def spoken(text: str, *names: str, tags: bool = True) -> list[tuple[str, str]]:
     return [(one.member.name, one.block.text) for one in cast.words(blocks, "chapter 1")]
 
 
-def test_tags_count_until_the_next_one() -> None:
+def test_tags_count_until_the_next_one_and_names_until_the_paragraph_ends() -> None:
     text = "Before. [voice: clara] Hers.\n\nStill hers. [voice:leo]His. [voice: default] After."
     assert spoken(text) == [
         ("", "Before."), ("clara", "Hers."), ("clara", "Still hers."), ("leo", "His."), ("", "After."),
     ]  # fmt: skip
     assert spoken(text, tags=False) == [("", paragraph) for paragraph in text.split("\n\n")]
-
-
-def test_names_count_until_the_end_of_their_paragraph() -> None:
     text = "ANNA: One.\ngoes on.\nBen: Two: three.\n**Anna:** Four.\n\nNobody: is a word.\n\n[voice: Ben] Five."
     text += "\n\nANNA: Six.\n\nSeven."
     assert spoken(text, "Anna", "Ben") == [
         ("Anna", "One.\ngoes on."), ("Ben", "Two: three."), ("Anna", "Four."), ("", "Nobody: is a word."),
         ("Ben", "Five."), ("Anna", "Six."), ("Ben", "Seven."),
     ]  # fmt: skip
-
-
-def test_a_narrator_in_the_cast_speaks_the_rest() -> None:
     text = "It was late.\n\nANNA: Yes.\n\n[voice: default] They slept."
     assert [name for name, _ in spoken(text, "Narrator", "Anna")] == ["Narrator", "Anna", "Narrator"]
 

@@ -35,14 +35,11 @@ def texts(found: Document) -> list[list[str]]:
 # ---- EPUB
 
 
-def test_an_epub_3_has_title_author_language_and_chapters() -> None:
+def test_epub_2_and_epub_3() -> None:
     found = read(epub(TWO))
     assert (found.title, found.author, found.language) == ("A Book", "Jane Roe", "en")
     assert titles(found) == ["One", "Two"] and texts(found) == [["One", "First words."], ["Two", "Second words."]]
     assert found.notices == [] and found.cover is None
-
-
-def test_an_epub_2_with_a_doctype_in_its_ncx() -> None:
     points = POINT.format("Chapter &amp; One", "text/c1.xhtml", "") + POINT.format("Two", "text/c2.xhtml#x", "")
     assert titles(read(epub(TWO, nav=None, ncx=NCX.format(points), version="2.0"))) == ["Chapter & One", "Two"]
 
@@ -59,14 +56,11 @@ def test_a_chapter_of_several_files_and_a_file_of_several_chapters() -> None:
     assert texts(found) == [["one.", "still one.", "Before."], ["A", "In a."], ["In b."]]
 
 
-def test_the_first_level_that_repeats_makes_the_chapters() -> None:
+def test_entries_that_repeat_make_the_chapters_and_front_matter_is_one() -> None:
     inner = "".join(f'<li><a href="text/c{n}.xhtml">{name}</a></li>' for n, name in [(1, "One"), (2, "Two")])
     nav = f'<nav epub:type="toc"><ol><li><a href="text/c1.xhtml">The Book</a><ol>{inner}</ol></li></ol></nav>'
     assert titles(read(epub(TWO, nav=nav))) == ["The Book", "Two"]
     assert titles(read(epub(TWO, nav=nav), level=1)) == ["The Book"]
-
-
-def test_what_is_before_the_first_entry_is_a_chapter_too() -> None:
     pages = [("", page("By someone.")), *TWO]
     links = '<li><a href="text/c2.xhtml">One</a></li><li><a href="text/c3.xhtml">Two</a></li>'
     nav = f'<nav epub:type="toc"><ol>{links}</ol></nav>'
@@ -78,6 +72,9 @@ def test_without_navigation_headings_make_the_chapters() -> None:
     found = read(epub(pages, nav=None))
     assert titles(found) == ["One", "Two"] and texts(found)[1] == ["Two", "Second words.", "goes on"]
     assert titles(read(epub([("", page("a.")), ("", page("b."))], nav=None))) == ["Chapter 1", "Chapter 2"]
+    items = '<item id="ncx" href="gone.ncx" media-type="application/x-dtbncx+xml"/>'
+    found = read(epub(TWO, nav=None, items=items))
+    assert titles(found) == ["One", "Two"] and "lacks 'OEBPS/gone.ncx'" in found.notices[0]
 
 
 @pytest.mark.parametrize(
@@ -90,12 +87,6 @@ def test_without_navigation_headings_make_the_chapters() -> None:
 )
 def test_a_table_of_contents_that_cannot_be_used(nav: str) -> None:
     assert titles(read(epub(TWO, nav=nav))) == ["One", "Two"]
-
-
-def test_a_missing_table_of_contents_is_reported() -> None:
-    items = '<item id="ncx" href="gone.ncx" media-type="application/x-dtbncx+xml"/>'
-    found = read(epub(TWO, nav=None, items=items))
-    assert titles(found) == ["One", "Two"] and "lacks 'OEBPS/gone.ncx'" in found.notices[0]
 
 
 @pytest.mark.parametrize(
@@ -183,12 +174,9 @@ def test_markdown_with_front_matter_and_one_title() -> None:
     assert found.title == "The Book" and titles(found) == ["The Book", "A", "B"]
 
 
-def test_several_files_are_one_book() -> None:
+def test_several_files_are_one_book_and_lines_name_chapters() -> None:
     sources = [("in/one.md", b"no heading at all"), ("two.txt", b"plain words"), ("x.html", b"<h1>H</h1><p>w</p>")]
     assert titles(read_book(sources, "auto", None, None, lines=False)) == ["one", "two", "H"]
-
-
-def test_plain_text_with_lines_that_name_chapters() -> None:
     text = "By someone.\n\nCHAPTER I. The start\n\nIt was\na day.\n\nChapter 2\nThe end\n\nThe chapter is over.\n"
     found = read(text, "b.txt")
     assert titles(found) == ["Front matter", "CHAPTER I. The start", "Chapter 2 The end"]

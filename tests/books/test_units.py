@@ -23,12 +23,15 @@ def paragraphs(count: int) -> list[Block]:
     ]  # fmt: skip
 
 
-def test_nothing_is_lost_and_units_are_neither_short_nor_long() -> None:
+def test_units_lose_nothing_and_are_neither_short_nor_long() -> None:
     blocks = paragraphs(300)
     found = units(blocks)
     assert " ".join(unit.text for unit in found) == " ".join(block.text for block in blocks)
     assert all(SHORT <= unit.chars <= LONG + 400 for unit in found[:-1]) and len(found) > 20
     assert all(unit.pieces[0].gap == "paragraph" for unit in found[1:]) and found[0].pieces[0].gap == "none"
+    found = units([Block("This is one sentence of a very long paragraph. " * 400)])
+    assert len(found) > 3 and all(unit.chars <= LONGEST + 400 for unit in found)
+    assert all(unit.pieces[0].gap == "sentence" for unit in found[1:])
 
 
 def test_a_changed_paragraph_changes_only_its_neighbourhood() -> None:
@@ -39,12 +42,6 @@ def test_a_changed_paragraph_changes_only_its_neighbourhood() -> None:
         assert len({key_of(unit, "", lambda member: "") for unit in units(changed)} - before) <= 3
     inserted = [Block("A new beginning."), *blocks]
     assert len({key_of(unit, "", lambda member: "") for unit in units(inserted)} - before) <= 3
-
-
-def test_a_paragraph_without_an_end_is_cut_at_a_sentence() -> None:
-    found = units([Block("This is one sentence of a very long paragraph. " * 400)])
-    assert len(found) > 3 and all(unit.chars <= LONGEST + 400 for unit in found)
-    assert all(unit.pieces[0].gap == "sentence" for unit in found[1:])
 
 
 def test_a_pause_stands_before_another_speaker() -> None:

@@ -74,10 +74,12 @@ def test_help_is_instant_and_imports_nothing_heavy(command: list[str], compiled:
     assert count < 170, "150 modules, nearly all of Python itself, take less than 0.1 s"
 
 
-def test_help_shows_defaults_and_no_types_of_python(omnitts: Omnitts) -> None:
+def test_help_shows_defaults_and_whole_sentences(omnitts: Omnitts) -> None:
     text = omnitts("say", "--help-all").out.decode()
     assert "Speaking rate, 0.5 to 2; pitch is unchanged. [1]" in text and "Gain. [0]" in text
     assert "<" not in text.replace("word<TAB>spoken", "")
+    listed = omnitts("voices", "--help").out.decode().partition("Commands:")[2]
+    assert listed.split()[0] == "list" and "for this version of its model or for" in " ".join(listed.split())
 
 
 REFUSED = [
@@ -343,11 +345,6 @@ def test_a_full_stderr_does_not_change_the_exit_code(
     with open("/dev/full", "wb") as full:
         assert subprocess.run([*PYTHON, "say", "-f", "nowhere"], stderr=full).returncode == 3
         assert subprocess.run([*PYTHON, "say", "-f", "nowhere", "--json"], stdout=full, stderr=full).returncode == 3
-
-
-def test_the_list_of_commands_has_whole_sentences(omnitts: Omnitts) -> None:
-    listed = omnitts("voices", "--help").out.decode().partition("Commands:")[2]
-    assert listed.split()[0] == "list" and "for this version of its model or for" in " ".join(listed.split())
 
 
 def test_no_text_on_a_terminal_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -189,12 +189,16 @@ def test_fields_come_from_a_file_and_the_key_from_a_variable(omnitts: Omnitts, m
     assert (seen.fields["task_type"], seen.headers["Authorization"]) == ("Base", "Bearer k-9")
 
 
-def test_secrets_on_the_command_line_are_not_reported() -> None:
+def test_secrets_are_not_reported_and_limits_are_those_that_are_measured() -> None:
     given = ["x", "bench", "--body", '{"api_key": "s3cret", "speed": 1}', "--api-key-file", "k"]
     shown = bench.shown_command(given)
     assert "s3cret" not in shown
     assert "speed" in shown
     assert shown.endswith("--api-key-file k")
+    from omnitts_cli.bench import stats
+    from omnitts_cli.settings import commands
+
+    assert set(commands.LIMITS) == set(stats.LIMITS)  # named twice, so that help needs no numpy
 
 
 @pytest.mark.parametrize(
@@ -301,10 +305,3 @@ def test_an_interrupt_ends_it_at_once(home: Path) -> None:
     out, err = process.communicate(timeout=LONG_S)
     assert process.returncode == 130
     assert (out, err.splitlines()[-1]) == (b"", b"interrupted")
-
-
-def test_the_limits_of_goodput_are_those_that_are_measured() -> None:
-    from omnitts_cli.bench import stats
-    from omnitts_cli.settings import commands
-
-    assert set(commands.LIMITS) == set(stats.LIMITS)  # named twice, so that help needs no numpy

@@ -48,13 +48,10 @@ def test_a_body_takes_what_its_row_says(row: Command) -> None:
         assert hints[one.name] in ((base,) if needed or switch or one.default is not None else (base | None,))
 
 
-def test_what_completes_a_word_exists() -> None:
+def test_what_completes_a_word_and_settings_of_every_command_exist() -> None:
     own = {one.complete for row in COMMANDS for one in row.own if isinstance(one, Argument) and one.complete}
     for name in {*own, *COMPLETE.values()}:
         assert load(f"cli.complete:{name}")("qqq") == []
-
-
-def test_settings_files_have_a_table_for_every_command_with_settings() -> None:
     assert {*SECTIONS} == {*NAMES} - {"completion", "help"}
 
 

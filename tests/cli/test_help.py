@@ -55,25 +55,19 @@ def test_a_page_on_a_terminal_has_colour_and_its_width(tmp_path: Path, omnitts: 
     assert "\033" not in plain and 40 < max(map(len, plain.splitlines())) <= 60
 
 
-def test_help_of_a_command_is_its_help_option(omnitts: Omnitts) -> None:
+def test_help_of_a_command_is_its_help_option_and_a_topic_goes_before_it(omnitts: Omnitts) -> None:
     for words in (["say"], ["voices", "save"], ["config", "set"], ["help"], ["doctor"]):
         assert omnitts("help", *words).out == omnitts(*words, "--help").out
-
-
-def test_a_topic_goes_before_a_command_of_that_name(omnitts: Omnitts) -> None:
     assert omnitts("help", "voices").out.startswith(b"voices: ")
     assert b"`omnitts voices --help`".replace(b"`", b"") in omnitts("help", "voices").out
     for name in set(help.TOPICS) & set(NAMES):
         assert f"`omnitts {name} --help`" in PAGES[name]
 
 
-def test_an_unknown_topic_is_2_with_the_nearest(omnitts: Omnitts) -> None:
+def test_an_unknown_topic_is_2_and_no_settings_are_read(omnitts: Omnitts, home: Path) -> None:
     done = omnitts("help", "voice")
     assert done.code == 2 and done.err == "error: no help for 'voice'\n  try: omnitts help voices\n"
     assert omnitts("help", "quantum").err.endswith("try: omnitts help\n")
-
-
-def test_help_does_not_read_settings(omnitts: Omnitts, home: Path) -> None:
     Path("omnitts.toml").write_text("voice = [broken")
     assert omnitts("help", "settings").code == 0
 

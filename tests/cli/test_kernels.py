@@ -62,12 +62,9 @@ def test_this_processor(omnitts: Omnitts) -> None:
     assert large["dtype"] == "8 bits" and room(large, "frame")[0]["variant"] == "quantised.c"
 
 
-def test_a_processor_that_is_not_here(omnitts: Omnitts) -> None:
+def test_a_processor_and_an_npu_that_are_not_here(omnitts: Omnitts) -> None:
     assert "AVX-512 VNNI" in asked(omnitts, "--for", "avx512", "-m", "0.6b")["device"]
     assert "dotprod" in asked(omnitts, "--for", "dotprod", "-m", "0.6b")["device"]
-
-
-def test_an_npu(omnitts: Omnitts) -> None:
     record = asked(omnitts, "--for", "npu", "-m", "1.7b")
     assert {one["variant"] for one in room(record, "talker")} >= {"layer by layer", "operators.py"}
 

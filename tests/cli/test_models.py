@@ -14,11 +14,13 @@ from omnitts_cli.weights import store
 from omnitts_cli.weights.fetch import DownloadProgress as Fetched
 
 
-def test_list_remote(omnitts: Omnitts) -> None:
+def test_list_remote_and_a_folder_that_is_its_own_path(omnitts: Omnitts) -> None:
     names = [model["name"] for model in omnitts("models", "list", "--remote", "--json").objects]
     assert {"0.6b-base", "1.7b-customvoice", "1.7b-voicedesign"} <= set(names)
     rows = [line.split("\t") for line in omnitts("models", "list", "--remote").out.decode().splitlines()]
     assert all(len(row) == 4 for row in rows)
+    folder = checkpoint("base")
+    assert omnitts("models", "path", str(folder)).out.decode().strip() == str(folder)
 
 
 @pytest.mark.parametrize(
@@ -54,11 +56,6 @@ def test_path_and_verify_name_no_option_that_they_lack(omnitts: Omnitts, command
     assert "-m" not in hint.split(), hint
     begins = "omnitts models pull 1.7b" if name == "1.7b" else f"omnitts models {command} "
     assert hint.startswith("omnitts models list --remote" if name == "nowhere" else begins)
-
-
-def test_a_folder_is_its_own_path(omnitts: Omnitts) -> None:
-    folder = checkpoint("base")
-    assert omnitts("models", "path", str(folder)).out.decode().strip() == str(folder)
 
 
 def test_a_download_shows_folder_and_progress(capsys: pytest.CaptureFixture[str]) -> None:

@@ -135,13 +135,16 @@ def test_codes_are_one_tensor_without_gaps(omnitts: Omnitts) -> None:
     assert codes["codes"].shape == (24, 4) and codes["codes"].dtype == np.int64
 
 
-def test_speed_and_loudness_change_what_they_say(omnitts: Omnitts) -> None:
+def test_speed_loudness_and_words_a_minute_change_what_they_say(omnitts: Omnitts) -> None:
     omnitts("say", *TOY, "-o", "a.wav", "Hello there.")
     omnitts("say", *TOY, "-o", "b.wav", "--speed", "2", "Hello there.")
     omnitts("say", *TOY, "-o", "c.wav", "--volume", "-6", "Hello there.")
     a, b, c = (soundfile.read(name)[0] for name in ("a.wav", "b.wav", "c.wav"))
     assert len(b) == len(a) // 2
     assert np.abs(c).max() == pytest.approx(np.abs(a).max() * 10 ** (-6 / 20), abs=1e-3)
+    for name, option in (("a.wav", ("--wpm", "330")), ("b.wav", ("--speed", "1.5"))):
+        assert omnitts("say", *TOY, *option, "-o", name, "Hello there.").code == 0
+    assert same_sound("a.wav", "b.wav")
 
 
 def test_clipping_by_volume_is_reported(omnitts: Omnitts) -> None:
@@ -211,7 +214,7 @@ def test_a_suffix_of_another_format_gets_a_warning(omnitts: Omnitts, typed: str,
         assert Path(typed.split()[-1]).read_bytes()[:4] == b"fLaC"
 
 
-def test_a_text_file_is_not_replaced_by_sound(omnitts: Omnitts) -> None:
+def test_neither_a_text_nor_a_kept_file_is_replaced(omnitts: Omnitts) -> None:
     Path("book.txt").write_text("A whole book.")
     done = omnitts("say", *TOY, "-o", "book.txt", "Hello.")
     assert done.code == 2 and "book.txt is a text file" in done.err and "-f book.txt" in done.err
@@ -219,6 +222,9 @@ def test_a_text_file_is_not_replaced_by_sound(omnitts: Omnitts) -> None:
     assert omnitts("say", *TOY, "-o", "book.txt", "-F", "wav", "Hello.").code == 0
     assert Path("book.txt").read_bytes()[:4] == b"RIFF"
     assert omnitts("say", *TOY, "-o", "book.txt", "Hello.").code == 0  # sound replaces sound
+    Path("a.wav").write_bytes(b"mine")
+    assert omnitts("say", *TOY, "-o", "a.wav", "--no-clobber", "Hello.").code == 3
+    assert Path("a.wav").read_bytes() == b"mine"
 
 
 # -- Ctrl-C
@@ -372,12 +378,6 @@ def test_an_internal_error_is_1_with_a_report(omnitts: Omnitts, monkeypatch: pyt
 def test_a_full_disk_is_8(omnitts: Omnitts, form: str) -> None:
     done = omnitts("say", *TOY, "-o", "/dev/full", "-F", form, "Hello there.")
     assert done.code == 8 and "no space" in done.err
-
-
-def test_no_clobber_is_3(omnitts: Omnitts) -> None:
-    Path("a.wav").write_bytes(b"mine")
-    assert omnitts("say", *TOY, "-o", "a.wav", "--no-clobber", "Hello.").code == 3
-    assert Path("a.wav").read_bytes() == b"mine"
 
 
 def test_a_closed_pipe_is_141(started: Started) -> None:
@@ -592,12 +592,6 @@ def test_subtitles_on_stdout(omnitts: Omnitts) -> None:
     assert done.code == 0 and done.out.startswith(b"1\n00:00:00,000 --> 00:00:0") and b"Hello there." in done.out
     named = omnitts("say", *TOY, "--subs", "-", "--no-play", "Hello there.")
     assert named.code == 0 and named.out == done.out, "the name of the file is not among them"
-
-
-def test_words_a_minute(omnitts: Omnitts) -> None:
-    for name, option in (("a.wav", ("--wpm", "330")), ("b.wav", ("--speed", "1.5"))):
-        assert omnitts("say", *TOY, *option, "-o", name, "Hello there.").code == 0
-    assert same_sound("a.wav", "b.wav")
 
 
 def test_an_unknown_word_of_a_description_is_named(omnitts: Omnitts) -> None:

@@ -55,13 +55,10 @@ def test_a_dry_run_of_live_text_shows_its_sentences(omnitts: Omnitts) -> None:
         assert done.code == 0 and [one["text"] for one in done.objects] == ["One.", "Two."]
 
 
-def test_a_lexicon_changes_what_is_spoken(omnitts: Omnitts) -> None:
+def test_a_lexicon_and_a_model_of_phonemes_show_what_is_spoken(omnitts: Omnitts) -> None:
     Path("words.tsv").write_text("GIF\tjiff\n")
     done = omnitts("say", "--dry-run", "--json", "-m", "random:toy", "--lexicon", "words.tsv", "A GIF is here.")
     assert [(one["text"], one["spoken"]) for one in done.objects] == [("A GIF is here.", "A jiff is here.")]
-
-
-def test_a_model_that_reads_phonemes_shows_words_and_phonemes_apart(omnitts: Omnitts) -> None:
     call = ("say", "--dry-run", "-m", "tiny", "Dr. Lee has 2 cats.")
     done = omnitts(*call, "--json").json
     assert done["text"] == "Dr. Lee has 2 cats." and done["spoken"] == "Doctor Lee has two cats."
@@ -145,7 +142,7 @@ def test_a_voice_tag_without_dialogue_is_noticed_once(omnitts: Omnitts) -> None:
     assert "as it stands" not in omnitts("say", "-f", "two.md", "--dialogue", "--dry-run").err
 
 
-def test_encodings(omnitts: Omnitts) -> None:
+def test_encodings_of_files_pipes_and_words(omnitts: Omnitts) -> None:
     Path("a.txt").write_bytes("Grüße an alle.".encode("cp1252"))
     assert pieces(omnitts, "-f", "a.txt", "--encoding", "cp1252") == ["Grüße an alle."]
     assert pieces(omnitts, stdin="\ufeffGrüße an alle.".encode("utf-16-le")) == ["Grüße an alle."]
@@ -153,9 +150,6 @@ def test_encodings(omnitts: Omnitts) -> None:
     for encoding in ("utf-16-le", "utf-16-be"):
         Path("b.txt").write_bytes("\ufeffHello there.".encode(encoding))
         assert pieces(omnitts, "-f", "b.txt") == ["Hello there."]
-
-
-def test_words_that_the_locale_could_not_read_are_utf_8(omnitts: Omnitts) -> None:
     done = omnitts("say", "--dry-run", "--json", "na\udcc3\udcafve enough")
     assert done.code == 0 and done.json["text"] == "naïve enough"
     assert omnitts("say", "--dry-run", "na\udcff enough").code == 3

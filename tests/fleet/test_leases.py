@@ -10,7 +10,7 @@ import pytest
 from omnitts_cli.fleet.leases import DEATHS, LARGEST, SMALLEST, Lease, Leases
 
 
-def test_leases_are_large_first_and_small_at_the_end() -> None:
+def test_leases_are_large_first_and_a_worker_has_two_in_hand() -> None:
     leases, sizes = Leases(20_000, 4), []
     while not leases.dealt:
         lease = leases.take("a")
@@ -20,9 +20,6 @@ def test_leases_are_large_first_and_small_at_the_end() -> None:
     assert sizes[0] == LARGEST and sizes[-2] == SMALLEST and sum(sizes) == 20_000 and not leases.left
     assert sizes == sorted(sizes, reverse=True)
     assert leases.take("a") is None
-
-
-def test_a_worker_has_two_leases_in_hand() -> None:
     leases = Leases(1000, 1)
     first, second = leases.take("a"), leases.take("a")
     assert first and second and leases.take("a") is None

@@ -104,10 +104,13 @@ def test_the_key_is_of_the_content(home: Path) -> None:
     assert keys[0] == keys[1] == keys[9] and len(set(keys)) == len(rows) - 2
 
 
-def test_the_expected_seconds_are_those_of_a_dry_run(home: Path) -> None:
+def test_expected_seconds_and_unknown_fields(home: Path) -> None:
     rows = [{"text": "The kettle is on."}, {"text": "The kettle is on.", "speed": 2}, {"text": "水壶"}]
     expected, kettle = planned(written(rows)).rows["expected"], estimated_s("The kettle is on.")
     np.testing.assert_allclose(expected, [kettle, kettle / 2, estimated_s("水壶")], rtol=1e-6)
+    with pytest.raises(InputError, match="line 3: unknown field 'texte'") as raised:
+        planned(written([{"text": "a"}, {"text": "b"}, {"texte": "c"}]))
+    assert raised.value.where == ("m.jsonl", 3) and "'text'" in str(raised.value.hint)
 
 
 def test_names_that_meet(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,12 +130,6 @@ def test_a_row_of_one_model_too_many_is_bad(home: Path, monkeypatch: pytest.Monk
     assert plan.rows["state"].tolist() == [0, BAD, 0, BAD]
     bad = {row["id"]: row["message"] for row in plan.bad_rows()}
     assert bad == {"b": "more than 1 models in one manifest", "c": "the id 'c' is already in line 3"}
-
-
-def test_an_unknown_field_names_its_line(home: Path) -> None:
-    with pytest.raises(InputError, match="line 3: unknown field 'texte'") as raised:
-        planned(written([{"text": "a"}, {"text": "b"}, {"texte": "c"}]))
-    assert raised.value.where == ("m.jsonl", 3) and "'text'" in str(raised.value.hint)
 
 
 def checked(rows: int) -> tuple[list[int], RowPlan]:

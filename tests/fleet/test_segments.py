@@ -34,12 +34,17 @@ def opened(bucket: Bucket, work: Path, **more: Any) -> Mirror:
     return Mirror(bucket, work, next_run(bucket), **{"late": False, **more})
 
 
-def test_a_damaged_segment_holds_nothing() -> None:
+def test_a_damaged_segment_holds_nothing_and_large_ones_are_read_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     data = segment_of(*packed([entry(1), entry(2)], 0))
     records, lines = records_of(data)
     assert records["row"].tolist() == [1, 2] and lines.count(b"\n") == 2
     for wrong in (b"", data[:-1], data[: len(data) // 2], zlib.compress(b"\x09")):
         assert len(records_of(wrong)[0]) == 0
+    monkeypatch.setattr(segments, "READ_TOGETHER", 3)
+    monkeypatch.setattr(segments, "READ_BYTES", 10)
+    sizes = {"a": 1, "b": 1, "c": 1, "d": 9, "e": 30, "f": 5, "g": 5}
+    assert list(segments.groups(sizes)) == [["a", "b", "c"], ["d"], ["e"], ["f", "g"]]
+    assert list(segments.groups({})) == []
 
 
 def test_another_machine_reads_what_writers_have_published(memory: str, tmp_path: Path) -> None:
@@ -129,14 +134,6 @@ def test_a_run_that_has_lost_the_bucket_publishes_nothing(memory: str) -> None:
     with pytest.raises(OutputError, match="belongs to another run now"):
         journal.append([entry(1)])
     assert len(bucket.sizes(FOLDER)) == 1
-
-
-def test_large_segments_are_not_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segments, "READ_TOGETHER", 3)
-    monkeypatch.setattr(segments, "READ_BYTES", 10)
-    sizes = {"a": 1, "b": 1, "c": 1, "d": 9, "e": 30, "f": 5, "g": 5}
-    assert list(segments.groups(sizes)) == [["a", "b", "c"], ["d"], ["e"], ["f", "g"]]
-    assert list(segments.groups({})) == []
 
 
 def test_clear_forgets_everything(memory: str, tmp_path: Path) -> None:

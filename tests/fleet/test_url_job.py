@@ -151,13 +151,10 @@ def test_what_a_lost_worker_kept_is_spoken_again(
     end(actors)
 
 
-def test_a_machine_without_a_clip_says_so(memory: str, tmp_path: Path) -> None:
+def test_what_fresh_removes_and_a_machine_without_a_clip(memory: str, tmp_path: Path) -> None:
     plan = SentPlan(Bucket(memory), ("plan", "rows"), None, None, None, (), [str(tmp_path), "clips/a.wav"])  # type: ignore[arg-type]
     with pytest.raises(OutputError, match=r"does not see clips/a\.wav"):
         plan.opened(tmp_path)
-
-
-def test_what_fresh_removes() -> None:
     ours = ["manifest.jsonl", "shard-00001.tar", "part-00002.parquet", "a.flac", "a.codes.npy"]
     theirs = ["b.flac", "b.codes.npy", "shard-x", "notes.md"]
     assert sorted(made_by_us(ours + theirs, {name_hash("a.flac")})) == sorted(ours)

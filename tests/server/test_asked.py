@@ -34,7 +34,7 @@ def test_other_names_of_fields() -> None:
     assert made.words and made.sentences
 
 
-def test_the_same_said_twice_is_no_contradiction() -> None:
+def test_references_are_one_clip_and_said_twice_no_contradiction() -> None:
     assert asked(voice="ben", speaker="ben").voice == asked(voice={"id": "ben"}, speaker="ben").voice == "ben"
     assert refused(voice="ann", speaker="ben") == "speaker"
     assert refused(speaker="ann", voice_id="ben") == "voice_id"
@@ -43,9 +43,6 @@ def test_the_same_said_twice_is_no_contradiction() -> None:
     assert asked(references=[clip], ref_audio="QUJD").clip == asked(references=[clip]).clip
     assert refused(references=[clip], ref_audio="other") == "references"
     assert refused(references=[clip], ref_text="No.") == "references"
-
-
-def test_references_are_one_clip() -> None:
     made = asked(references=[{"audio_path": "QUJD", "text": "Yes."}])
     assert (made.task, made.clip and (made.clip.source, made.clip.transcript)) == ("cloned", ("QUJD", "Yes."))
     for wrong in ([], [{}], [{"audio_path": "a"}] * 2, ["a"], [{"vq_codes": [1]}], [{"audio_path": 3}],
@@ -79,13 +76,10 @@ def test_stream_alone_means_events_and_flac_is_whole_unless_streamed() -> None:
     assert not asked(response_format="flac", stream=True, stream_format="audio").whole
 
 
-def test_any_seed_and_more_tokens_than_there_are() -> None:
+def test_any_seed_is_taken_and_a_voice_that_a_clip_replaces_is_reported() -> None:
     assert asked(seed=-1).speech.seed is None and asked(seed=-1).ignored == ()
     assert asked(max_new_tokens=2048).speech.max_frames == 2048
     assert asked(initial_codec_chunk_frames=0).ignored == ("initial_codec_chunk_frames",)
     assert refused(max_new_tokens=0) == "max_new_tokens" and refused(max_new_tokens=1 << 30) == "max_new_tokens"
-
-
-def test_the_voice_that_a_clip_replaces_is_reported() -> None:
     assert asked(voice="ann", ref_audio="QUJD").ignored == ("voice",)
     assert asked(speaker="ann", task_type="VoiceDesign", instructions="deep").ignored == ("speaker",)

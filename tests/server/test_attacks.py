@@ -126,9 +126,12 @@ def test_a_wrong_key_is_refused(locked: Served, value: str) -> None:
     assert answer.error["message"] == "the API key is missing or wrong", "it says nothing about the key that was given"
 
 
-def test_the_right_key_opens(locked: Served) -> None:
+def test_the_right_key_opens_and_two_of_them_are_refused(locked: Served) -> None:
     assert ask(locked.url, SPEECH, WORDS, headers=BEARER).status == 200
     assert ask(locked.url, "/v1/models", headers={"authorization": f"bearer  {KEY} "}).status == 200
+    keys = ["Authorization: Bearer x", f"Authorization: Bearer {KEY}"]
+    head = head_of(locked, "/v1/models", "Connection: close", *keys, method="GET")
+    assert wire.status(raw(locked.url, head)) in (400, 401)
 
 
 @pytest.mark.parametrize("name", ["key", "api_key", "access_token", "token"])
@@ -162,12 +165,6 @@ def test_a_body_is_not_read_before_the_key_is_known(locked: Served) -> None:
         link.sendall(head_of(locked, SPEECH, "Content-Length: 9000000"))
         link.settimeout(LONG_S)
         assert wire.status(link.recv(65536)) == 401
-
-
-def test_two_authorization_headers_are_refused(locked: Served) -> None:
-    keys = ["Authorization: Bearer x", f"Authorization: Bearer {KEY}"]
-    head = head_of(locked, "/v1/models", "Connection: close", *keys, method="GET")
-    assert wire.status(raw(locked.url, head)) in (400, 401)
 
 
 # ---- foreign pages
@@ -508,7 +505,7 @@ def test_unknown_fields_are_named_without_breaking_the_headers(server: Inside) -
     assert "plain" in answer.headers["x-ignored-fields"] and len(answer.headers["x-ignored-fields"]) < 2000
 
 
-def test_control_characters_do_not_reach_the_log(locked: Served) -> None:
+def test_neither_texts_nor_control_characters_reach_the_log(locked: Served) -> None:
     evil = "x\n2026-01-01 root logged in\x1b[2J\r\x07\u2028\u202e"
     refused(locked, SPEECH, {**WORDS, "model": evil}, headers=BEARER)
     refused(locked, SPEECH, {**WORDS, "voice": evil}, headers=BEARER)
@@ -523,9 +520,6 @@ def test_control_characters_do_not_reach_the_log(locked: Served) -> None:
     assert "\n2026-01-01 root" not in log
     assert not set(log) & {"\x1b", "\r", "\x07", "\x9b", "\u2028", "\u202e"}
     assert "6.6.6.6" not in log
-
-
-def test_texts_are_not_logged(locked: Served) -> None:
     ask(locked.url, SPEECH, {**WORDS, "input": "A secret sentence."}, headers=BEARER)
     ask(locked.url, SPEECH, {**WORDS, "input": "A secret sentence.", "voice": "nobody"}, headers=BEARER)
     assert "secret sentence" not in locked.log()
@@ -620,13 +614,10 @@ def test_the_name_of_an_uploaded_file_is_nothing(server: Inside, filename: str) 
     assert ask(server.url, f"{VOICES}/fine", method="DELETE").status == 200
 
 
-def test_voices_of_the_model_cannot_be_deleted_or_replaced(server: Inside) -> None:
+def test_voices_are_not_replaced_or_deleted_unasked(server: Inside) -> None:
     assert ask(server.url, f"{VOICES}/ann", method="DELETE").status == 403
     assert upload(server, "ann").status == 409
     assert upload(server, "ann", replace="true").status in (403, 409)
-
-
-def test_a_saved_voice_is_not_overwritten_unasked(server: Inside) -> None:
     assert upload(server, "mine").status == 200
     before = (server.voices / "mine.voice").read_bytes()
     assert upload(server, "mine", tone(2.0)).status == 409

@@ -26,15 +26,12 @@ def answered(clip: bytes, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str, An
     return json.loads(head), np.frombuffer(samples, "<f4")
 
 
-def test_a_clip_is_answered_with_its_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clip_is_answered_with_its_samples_or_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     file = io.BytesIO()
     soundfile.write(file, speech(2.0), 24_000, format="WAV", subtype="PCM_16")
     head, samples = answered(file.getvalue(), monkeypatch)
     assert head["source_rate"] == 24_000 and head["channels"] == 1 and abs(head["source_s"] - 2.0) < 0.01
     assert len(samples) and abs(len(samples) / head["rate"] - 2.0) < 0.1
-
-
-def test_what_is_not_a_clip_and_what_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     head, samples = answered(b"no sound", monkeypatch)
     assert head["error"] and not len(samples)
 

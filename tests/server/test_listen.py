@@ -12,16 +12,13 @@ from omnitts_cli.errors import DeviceError, UsageError
 from omnitts_cli.server import listen
 
 
-def test_a_free_port_is_taken_and_named() -> None:
+def test_a_free_port_is_taken_and_one_in_use_is_refused() -> None:
     with listen.tcp("127.0.0.1", 0) as found:
         assert listen.url_of(found, "127.0.0.1") == f"http://127.0.0.1:{found.getsockname()[1]}"
         assert listen.url_of(found, "[::1]").startswith("http://[::1]:")
         assert not found.getblocking()
         with socket.create_connection(found.getsockname(), timeout=LONG_S):
             pass
-
-
-def test_a_port_in_use_and_a_name_without_an_address_are_refused() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(DeviceError, match=f"port {port}"):

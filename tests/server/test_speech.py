@@ -109,7 +109,7 @@ def last_event(answer: Answer) -> dict[str, Any]:
     return dict(found[-1])
 
 
-def test_words_have_times_within_their_sentences(server: Running, said: bytes) -> None:
+def test_words_have_times_where_there_is_a_place_for_them(server: Running, said: bytes) -> None:
     sentences = last_event(server.speech(TEXT, stream_format="sse", timestamps="sentence"))["sentences"]
     answer = server.speech(TEXT, stream_format="sse", timestamps="word")
     timed = last_event(answer)["sentences"]
@@ -120,9 +120,6 @@ def test_words_have_times_within_their_sentences(server: Running, said: bytes) -
         assert times == sorted(times) and times[-1] <= one["end_time"] <= len(said) / 2 / 8000 + 0.001
     events = answer.events
     assert b"".join(base64.b64decode(one["audio"]) for one in events[:-1]) == said
-
-
-def test_times_need_an_answer_with_a_place_for_them(server: Running, said: bytes) -> None:
     answer = server.speech(TEXT, timestamps="word")
     assert answer.body == said and answer.headers["x-ignored-fields"] == "timestamps"
     assert "x-ignored-fields" not in server.speech(TEXT, timestamps="none").headers
@@ -179,14 +176,11 @@ def test_every_field_that_names_a_voice_is_followed(server: Running, url: str) -
     assert (answer.status, answer.json["error"]["param"]) == (400, "references")
 
 
-def test_no_choice_of_a_voice(server: Running) -> None:
+def test_no_choice_of_a_voice_and_a_blend_in_kokoros_notation(server: Running) -> None:
     first = server.speech("Hello.")
     for voice in ("", "default", {"id": ""}, None):
         answer = server.speech("Hello.", voice=voice)
         assert (answer.body, answer.headers["x-voice"]) == (first.body, first.headers["x-voice"])
-
-
-def test_a_blend_in_kokoros_notation(server: Running) -> None:
     assert server.speech("Hi.", voice="ann(2)+ben(1)").body == server.speech("Hi.", voice="ann:2,ben:1").body
     assert server.speech("Hi.", voice="ann+ben").body == server.speech("Hi.", voice="ann:50,ben:50").body
     assert server.speech("Hi.", voice="ann+nobody").status == 404

@@ -30,13 +30,10 @@ def test_the_embedded_voices_say_their_sex() -> None:
     assert {alias(name, about) for name, sex in OPENAI.items() if sex == "male"} == set(about) - women
 
 
-def test_without_descriptions_every_name_has_some_voice() -> None:
+def test_without_descriptions_every_name_has_some_voice_listed_once() -> None:
     silent = {"ann": "", "ben": "at home in Chinese"}
     assert {alias(name, silent) for name in OPENAI} == {"ann", "ben"}
     assert alias("nova", {}) is None and alias("unknown", SPEAKERS) is None
-
-
-def test_a_saved_voice_named_as_one_of_the_model_is_listed_once() -> None:
     problem = unknown(404, "voice", "zed", ["henry", "clara", "henry"])
     assert problem.hint == "known: henry, clara"
 

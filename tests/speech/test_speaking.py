@@ -167,20 +167,20 @@ def test_a_request_that_failed_ends_the_job() -> None:
         spoken(Failing(), script("a"))
 
 
-def test_pauses_are_silence_in_their_place() -> None:
+def test_pauses_are_silence_in_their_place_however_many() -> None:
     pieces = [Piece("a", 0, 1), Piece("", 1, 2, pause_s=0.1), Piece("b", 2, 3)]
     account, clip = spoken(Scripted(), Written(iter(pieces), 3))
     assert levels(clip) == [0.1, 0.0, 0.2]
     assert account.pieces == 2
+    pieces = [Piece("", n, n + 1, pause_s=0.05) for n in range(20)]
+    account, clip = spoken(Scripted(), Written(iter([*pieces, Piece("a", 20, 21)]), None), ahead=3)
+    assert clip.samples.size == 20 * 400 + 800 and account.pieces == 1
 
 
-def test_a_text_of_requests_that_end_at_once_counts_as_admitted() -> None:
+def test_codes_are_kept_when_wanted_and_requests_that_end_count_as_admitted() -> None:
     """A server ends those that are not after a while."""
     account, _ = spoken(Scripted(), script("a", "b"))
     assert account.queued_s is not None and account.queued_s >= 0
-
-
-def test_codes_are_kept_only_when_they_are_wanted() -> None:
     assert spoken(Scripted(), script("a", "b"), keep_codes=True)[0].codes[0].shape == (1, 4)
     assert spoken(Scripted(), script("a", "b"))[0].codes == []
 
@@ -200,12 +200,6 @@ def test_an_engine_that_loses_a_request_is_reported_and_not_awaited() -> None:
 
     with pytest.raises(RuntimeError, match="lost s1"):
         spoken(Forgetful(), script("a"))
-
-
-def test_more_pauses_than_there_is_room_for() -> None:
-    pieces = [Piece("", n, n + 1, pause_s=0.05) for n in range(20)]
-    account, clip = spoken(Scripted(), Written(iter([*pieces, Piece("a", 20, 21)]), None), ahead=3)
-    assert clip.samples.size == 20 * 400 + 800 and account.pieces == 1
 
 
 def test_what_is_made_never_shrinks_and_ends_as_the_whole() -> None:

@@ -42,13 +42,10 @@ def test_without_a_recogniser_the_extra_is_named(monkeypatch: pytest.MonkeyPatch
     assert "pip install faster-whisper" in str(raised.value.hint)
 
 
-def test_the_words_are_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_words_are_printed_and_none_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     whisper(monkeypatch, "what was said")
     assert transcribe.transcribe(SOUND, 24_000, offline=False, tell=NOTICES.append) == "what was said"
     assert "transcript of the clip: what was said" in NOTICES[-1].message
-
-
-def test_no_words_and_no_model_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     whisper(monkeypatch)
     with pytest.raises(InputError, match="no words"):
         transcribe.transcribe(SOUND, 24_000, offline=False, tell=NOTICES.append)

@@ -178,12 +178,6 @@ def test_a_wrong_argument_is_an_error_in_words(tts: TTS, call: Any, message: str
     assert caught.value.message == message and caught.value.hint
 
 
-def test_a_voice_may_be_a_path(tts: TTS, clip: Path) -> None:
-    path = voice_files.find("me")
-    by_path, by_name = (tts.speak("Hello.", voice=voice, seed=1) for voice in (path, "me"))
-    assert np.array_equal(by_path.samples, by_name.samples)
-
-
 def test_a_choice_may_be_spelled_as_it_may_be_typed(tts: TTS) -> None:
     assert tts.speak("Hello.", seed=1, language="English").seconds > 0
     with pytest.raises(omnitts.OmniError, match="not one of"):
@@ -327,12 +321,6 @@ def test_the_types_of_a_program_are_checked(tmp_path: Path) -> None:
     found = [line for line in done.stdout.splitlines() if line.startswith("program.py")]
     assert len(found) == 1 and "program.py:5: error: Incompatible types" in found[0], done.stdout
     assert "list[Clip | OmniError]" in found[0]
-
-
-def test_words_that_are_still_arriving(tts: TTS) -> None:
-    stream = tts.stream(iter(["It was ", "the best ", "of times. ", "It was ", "the worst."]), seed=2)
-    assert sum(chunk.samples.size for chunk in stream) > 24_000
-    assert [s.text for s in stream.account.sentences] == ["It was the best of times. It was the worst."]
 
 
 def test_several_threads_speak_at_once(tts: TTS) -> None:

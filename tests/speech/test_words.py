@@ -61,12 +61,9 @@ def test_a_sentence_of_many_words_in_long_sound() -> None:
     assert all(one.end_s <= other.start_s + 1e-9 for one, other in itertools.pairwise(found))
 
 
-def test_tokens() -> None:
+def test_tokens_and_their_times_by_length() -> None:
     assert tokens("Well - he said: “no”.") == ["Well -", "he", "said:", "“no”."]
     assert tokens("中文，abc 好。") == ["中", "文，", "abc", "好。"]
-
-
-def test_words_by_length_where_the_sound_is_too_short() -> None:
     assert [(one.text, round(one.start_s, 2), round(one.end_s, 2)) for one in evenly(["aaa", "b"], 2.0)] == [
         ("aaa", 0.0, 1.5), ("b", 1.5, 2.0),
     ]  # fmt: skip

@@ -54,11 +54,14 @@ def test_quiet_keeps_errors_only(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == "error: what\n"
 
 
-def test_a_long_path_leaves_room_for_the_words_behind_it() -> None:
+def test_a_long_path_leaves_room_and_a_sentence_goes_on_in_the_next_line() -> None:
     rows = [["me", "saved", "/a/very/long/path/of/a/model/somewhere/on/the/disk", "my own voice"]]
     for width in (40, 60):
         lines = list(columns(rows, ["NAME", "KIND", "MODEL", "ABOUT"], width))
         assert "my own" in lines[1] and "…" in lines[1] and max(map(cell_width, lines)) <= width
+    sentence = "The quick brown fox jumps over the lazy dog and goes home."
+    _, *lines = columns([["1", sentence]], ["N", "TEXT"], 30)
+    assert len(lines) == 3 and " ".join(line[3:] for line in lines) == sentence
 
 
 @pytest.mark.parametrize("width", [50, 60, 64])
@@ -67,12 +70,6 @@ def test_neither_names_nor_the_last_column_are_cut(width: int) -> None:
     lines = list(columns(rows, ["NAME", "STATE", "SIZE", "WHERE"], width))
     assert lines[1].startswith("1.7b-customvoice  ready  4.2 GiB  /da") and max(map(cell_width, lines)) <= width
     assert "".join(line[34:].strip() for line in lines[1:]) == rows[0][3]
-
-
-def test_a_sentence_goes_on_in_the_next_line() -> None:
-    sentence = "The quick brown fox jumps over the lazy dog and goes home."
-    _, *lines = columns([["1", sentence]], ["N", "TEXT"], 30)
-    assert len(lines) == 3 and " ".join(line[3:] for line in lines) == sentence
 
 
 @pytest.mark.parametrize(("typed", "yes", "shown"), [("y\n", True, "go? [y/N] "), ("", False, "go? [y/N] \n")])

@@ -25,8 +25,11 @@ def test_the_word_that_is_played(at_s: float, line: Line | None) -> None:
     assert line_at(SENTENCES, at_s, 9) == line
 
 
-def test_nothing_is_shown_without_words() -> None:
+def test_lines_are_not_wider_than_the_terminal_and_need_words() -> None:
     assert line_at([], 1.0, 80) is None and line_at([Sentence(0.0, 1.0, "Hm")], 0.5, 80) is None
+    words = [Word(0, 1, text) for text in ("an", "extraordinarily", "long", "one", "\u4e2d", "\u6587")]
+    shown = [[word.text for word in line] for line in lines_of(words, 10)]
+    assert shown == [["an"], ["extraordinarily"], ["long", "one"], ["\u4e2d", "\u6587"]]
 
 
 def test_the_word_is_marked_in_colour_and_the_line_is_cut(
@@ -40,9 +43,3 @@ def test_the_word_is_marked_in_colour_and_the_line_is_cut(
         assert capsys.readouterr().err == f"\r\x1b[K{drawn}"
     progress.clear()
     assert capsys.readouterr().err == "\r\x1b[K"
-
-
-def test_lines_are_not_wider_than_the_terminal_unless_a_word_is() -> None:
-    words = [Word(0, 1, text) for text in ("an", "extraordinarily", "long", "one", "\u4e2d", "\u6587")]
-    shown = [[word.text for word in line] for line in lines_of(words, 10)]
-    assert shown == [["an"], ["extraordinarily"], ["long", "one"], ["\u4e2d", "\u6587"]]

@@ -57,12 +57,9 @@ def test_json_is_one_object_per_line(capsys: pytest.CaptureFixture[str]) -> None
     }  # fmt: skip
 
 
-def test_quiet_and_json_results_have_no_progress() -> None:
+def test_numbers_are_for_people_and_quiet_has_no_progress() -> None:
     console.quiet = True
     assert style("auto") == style("bar") == style("plain") == "none"
     assert style("json") == "json"
-
-
-def test_numbers_for_people() -> None:
     assert [estimate(seconds) for seconds in (0.2, 64.6)] == ["about 0:01", "about 1:05"]
     assert [duration(s) for s in (0, 59.6, 65, 3723)] == ["0:00", "1:00", "1:05", "1:02:03"]

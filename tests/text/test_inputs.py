@@ -39,15 +39,12 @@ def test_words_in_another_language_are_pieces_of_their_own() -> None:
     ]  # fmt: skip
 
 
-def test_every_format_becomes_pieces() -> None:
+def test_every_format_becomes_pieces_and_blocks_are_paragraphs() -> None:
     assert spoken("Hällo there you. Bye bye now.\n".encode(), "text") == ["Hällo there you.", "Bye bye now."]
     assert spoken(b"# Title of it\n\nSome *words* here.", "md") == ["Title of it", "Some words here."]
     assert spoken(b"<speak>One here.<break time='1s'/>Two there.</speak>", "ssml") == ["One here.", 1.0, "Two there."]
     assert spoken(b"1\n00:00:01,000 --> 00:00:02,000\nHello there you.\n", "srt") == ["Hello there you."]
     assert spoken(b"<html><body><p>Hello there you.</p></body></html>", "html") == ["Hello there you."]
-
-
-def test_blocks_of_a_document_are_paragraphs() -> None:
     pieces = list(pieces_of_document(io.BytesIO(b"# One\n\n# Two"), "md", TextOptions(), "x"))
     assert [(piece.gap, piece.paragraph) for piece in pieces] == [("none", 0), ("paragraph", 1)]
 

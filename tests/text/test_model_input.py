@@ -27,13 +27,10 @@ def test_a_text_is_read_in_its_own_language(language: str | None) -> None:
     assert "".join([live.write(text[:9]), live.write(text[9:]), live.close()]) == made.read(text, language)
 
 
-def test_a_model_with_fewer_languages_reads_those() -> None:
+def test_a_model_reads_its_languages_and_an_unknown_name_is_a_mistake() -> None:
     french, fewer = "Le chat est dans la maison avec les enfants.", TextInput("phonemes-2", ("english", "spanish"))
     assert fewer.read(french, "french") == fewer.read(french, "english")
     assert TextInput("phonemes-2", NAMES).read(french) not in (fewer.read(french, one) for one in ("english", None))
-
-
-def test_an_unknown_name_is_a_mistake_of_the_caller() -> None:
     with pytest.raises(AssertionError, match="morse"):
         TextInput("morse", NAMES)
 

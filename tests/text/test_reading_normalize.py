@@ -20,16 +20,13 @@ PLAIN: Any = SimpleNamespace(plain_letters=True)
 LARGE: Any = SimpleNamespace(plain_letters=False)
 
 
-def test_a_model_of_plain_letters_gets_them() -> None:
+def test_only_a_model_of_plain_letters_gets_them_unasked() -> None:
     read = reader(None, None, PLAIN)
     assert read is not None and read("It is 5 o'clock — now") == "It is five o'clock, now."
     as_it_is = reader(False, "en", PLAIN)
     assert as_it_is is not None and as_it_is("5 — “now” 京") == "5 — “now”  "
     parts = reader(None, None, PLAIN, parts=True)
     assert parts is not None and parts(" 5 o'clock ") == " five o'clock "
-
-
-def test_the_others_get_the_text_as_it_is_unless_asked() -> None:
     assert reader(None, "en", LARGE) is None
     read = reader(True, "en", LARGE)
     assert read is not None and read("5 € — “now”") == "five euros — “now”"
@@ -57,11 +54,6 @@ def test_each_sentence_is_read_in_its_language_unless_one_is_given() -> None:
     assert mixed("They have 21 books and some of them are very good.").split()[2] == "twenty"
     given = reader(True, "it", LARGE, certain=True)
     assert given is not None and "ventuno" in given("They have 21 books and some of them are very good.")
-
-
-def test_a_rehearsal_reads_in_the_language_that_is_given(omnitts: Omnitts) -> None:
-    call = ["say", "-m", "0.6b", "--dry-run", "--json", "--normalize", "-l", "pt"]
-    assert omnitts(*call, "R$ 2,50").json["spoken"] == "dois reais e cinquenta centavos"
 
 
 def test_chinese_needs_the_extra_and_uses_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,7 +61,7 @@ def test_a_finished_line_never_waits_for_the_next() -> None:
         assert splitter.flush() == []
 
 
-def test_a_line_broken_to_fit_a_page_goes_on_below() -> None:
+def test_a_line_broken_to_fit_a_page_goes_on_below_but_not_into_a_list() -> None:
     text = "This is a sentence that somebody has broken at a column so that it\nfits on a page. Next one.\n"
     assert texts(text) == [
         "This is a sentence that somebody has broken at a column so that it fits on a page.",
@@ -71,9 +71,6 @@ def test_a_line_broken_to_fit_a_page_goes_on_below() -> None:
     assert splitter.feed(text.split("\n")[0] + "\n") == []
     (held,) = splitter.idle()
     assert held.text.endswith("so that it"), "a quiet pipe gets what it has"
-
-
-def test_a_list_item_below_a_broken_line_is_its_own() -> None:
     long = "a list item that is quite long and has no full stop at its very end"
     assert texts(f"{long}\n- next item\n12. another\nlast\n") == [long, "- next item", "12. another", "last"]
 
@@ -96,21 +93,18 @@ def test_entries_of_a_log_are_not_run_together() -> None:
     assert texts("\n".join(stamps)) == stamps
 
 
-def test_prose_that_is_broken_before_a_capital_still_goes_on() -> None:
+def test_broken_prose_goes_on_before_a_capital_and_in_chinese_without_a_space() -> None:
     text = (
         "They had all been very happy when they went together to see the\nQueen of England and her three small dogs.\n"
     )
     assert texts(text) == [text.strip().replace("\n", " ")]
     german = "Als er am nächsten Morgen in die Stadt ging, sah er vor dem alten\nHaus einen Mann mit einem Hut.\n"
     assert texts(german) == [german.strip().replace("\n", " ")]
-
-
-def test_chinese_lines_are_joined_without_a_space() -> None:
     long = "这是一个很长的句子没有标点符号只是为了测试换行的时候会发生什么事情"
     assert texts(long + "\n" + "接着写。\n", language="zh") == [long + "接着写。"]
 
 
-def test_gaps_stand_in_front_of_a_piece() -> None:
+def test_pieces_know_their_place_and_the_gap_before_them() -> None:
     pieces = list(
         split("This is the first one. And this the second.\nHere is a line.\n\nA new paragraph.", "auto", "en")
     )
@@ -118,6 +112,9 @@ def test_gaps_stand_in_front_of_a_piece() -> None:
         ("none", 0), ("sentence", 0), ("sentence", 0), ("paragraph", 1),
     ]  # fmt: skip
     assert [piece.gap_s(0.25, 0.6) for piece in pieces] == [0.0, 0.25, 0.25, 0.6]
+    text = "  First one here.   Second one there.\n\n\n Third."
+    for piece in split(text, "auto", "en"):
+        assert text[piece.start : piece.end] == piece.text
 
 
 def test_modes() -> None:
@@ -133,12 +130,6 @@ def test_short_sentences_are_spoken_with_the_next_one_of_their_line() -> None:
         "Yes. No.",
         "Well. Fine.",
     ]
-
-
-def test_pieces_know_their_place() -> None:
-    text = "  First one here.   Second one there.\n\n\n Third."
-    for piece in split(text, "auto", "en"):
-        assert text[piece.start : piece.end] == piece.text
 
 
 def test_line_ends_of_all_kinds() -> None:
@@ -157,15 +148,12 @@ def test_pieces_without_a_letter_are_not_spoken() -> None:
 # -- pauses
 
 
-def test_pause_marks_become_silence() -> None:
+def test_pauses_are_silence_with_a_limit_and_can_be_turned_off() -> None:
     pieces = list(split("Wait for it. [pause:0.8s] Now! [pause:250ms][pause:3]Later [pause:x] too.", "auto", "en"))
     assert [piece.text or piece.pause_s for piece in pieces] == [
         "Wait for it.", 0.8, "Now!", 0.25, 3.0, "Later [pause:x] too.",
     ]  # fmt: skip
     assert all(piece.gap == "none" for piece in pieces)
-
-
-def test_a_pause_has_a_limit_and_can_be_turned_off() -> None:
     assert [piece.pause_s for piece in split("[pause:99999s]a", "auto")] == [60.0, 0.0]
     notices: list[str] = []
     assert [p.pause_s for p in Splitter("auto", notices=notices).feed("[pause:90s][pause:60s]\n")] == [60.0, 60.0]

@@ -11,20 +11,14 @@ from omnitts_cli.text.subtitles import Sentence, Word, clock, cues_of, joined, r
 SENTENCES = [Sentence(0.0, 2.1, "Hello there."), Sentence(2.35, 3725.5, "A <b> & 1 --> 2\n\nnew line")]
 
 
-def test_srt() -> None:
+def test_the_three_formats() -> None:
     assert render(SENTENCES, "srt") == (
         "1\n00:00:00,000 --> 00:00:02,100\nHello there.\n\n2\n00:00:02,350 --> 01:02:05,500\nA <b> & 1 → 2 new line\n"
     )
-
-
-def test_vtt() -> None:
     assert render(SENTENCES, "vtt") == (
         "WEBVTT\n\n00:00:00.000 --> 00:00:02.100\nHello there.\n"
         "\n00:00:02.350 --> 01:02:05.500\nA &lt;b&gt; &amp; 1 → 2 new line\n"
     )
-
-
-def test_json() -> None:
     made = json.loads(render(SENTENCES, "json"))
     assert made["schema"] == 1
     assert made["sentences"][0] == {"i": 0, "start": 0.0, "end": 2.1, "text": "Hello there."}
@@ -61,10 +55,12 @@ def test_pysubs2_reads_them(form: str) -> None:
     assert read[0].plaintext == "Hello there."
 
 
-def test_a_number_spoken_in_two_parts_is_one_cue() -> None:
+def test_a_number_spoken_in_two_parts_is_one_cue_and_one_word() -> None:
     parts = [Sentence(0.0, 1.0, "Call 123 456"), Sentence(1.0, 2.5, "…"), Sentence(3.0, 4.0, "Now.")]
     assert joined(parts) == [Sentence(0.0, 2.5, "Call 123 456"), Sentence(3.0, 4.0, "Now.")]
     assert joined([Sentence(0.0, 1.0, "…")]) == [Sentence(0.0, 1.0, "…")]
+    (found,) = joined([spoken("Call 5551234"), Sentence(2.0, 3.0, "…", (Word(2.0, 3.0, "…"),))])
+    assert found.end_s == 3.0 and [word.end_s for word in found.words] == [1.3, 3.0]
 
 
 def spoken(text: str, start_s: float = 1.0, pause_after: int = 0) -> Sentence:
@@ -88,20 +84,12 @@ def test_srt_of_words_covers_every_word_and_never_overlaps() -> None:
     assert render([spoken(LONG)], "srt").count("-->") == len(cues_of(spoken(LONG)))
 
 
-def test_vtt_of_words_has_a_span_for_each() -> None:
+def test_vtt_and_json_of_words() -> None:
     made = render([spoken("Hello <b> & you")], "vtt").splitlines()
     assert made[2:] == [
         "00:00:01.000 --> 00:00:02.200",
         "<00:00:01.000><c>Hello</c> <00:00:01.300><c>&lt;b&gt;</c> <00:00:01.600><c>&amp;</c> <00:00:01.900><c>you</c>",
     ]
     assert "</c><00:00:01.300><c>文</c>" in render([spoken("中 文")], "vtt")
-
-
-def test_json_of_words() -> None:
     made = json.loads(render([spoken("One two.")], "json"))["sentences"][0]
     assert made["words"] == [[1.0, 1.3, "One"], [1.3, 1.6, "two."]] and made["text"] == "One two."
-
-
-def test_a_number_that_goes_on_lengthens_its_word() -> None:
-    (found,) = joined([spoken("Call 5551234"), Sentence(2.0, 3.0, "…", (Word(2.0, 3.0, "…"),))])
-    assert found.end_s == 3.0 and [word.end_s for word in found.words] == [1.3, 3.0]

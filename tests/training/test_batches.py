@@ -105,7 +105,7 @@ def check_what_follows(
     assert int(batch.followed[0].sum()) == own
 
 
-def test_targets_end_with_the_end(one_length: Recipe) -> None:
+def test_targets_end_with_the_end_and_a_clip_without_room_lends_its_voice(one_length: Recipe) -> None:
     stage = stage_of(one_length)
     table = stage.dataset.tables[0]
     batch = lay_out(named(table, 4, one_length), table.rows, one_length, stage.codec_ids, stage.text_ids)
@@ -113,9 +113,6 @@ def test_targets_end_with_the_end(one_length: Recipe) -> None:
         known = targets[targets >= 0]
         assert known[-1] == stage.codec_ids.end
         assert int(followed.sum()) == len(known) - 1 == int(stage.dataset.tables[0].facts[0, 1])
-
-
-def test_a_clip_without_room_behind_it_lends_its_voice_alone(one_length: Recipe) -> None:
     stage = stage_of(one_length)
     whole = replace(one_length, unnamed_speakers=replace(one_length.unnamed_speakers, streamed=0.0))
     table = stage.dataset.unnamed[0]
@@ -125,7 +122,7 @@ def test_a_clip_without_room_behind_it_lends_its_voice_alone(one_length: Recipe)
     assert len(examples.mel) == 8
 
 
-def test_a_mixed_batch_has_every_kind_in_its_share(one_length: Recipe) -> None:
+def test_a_mixed_batch_has_every_kind_and_vectors_learn_from_what_is_said(one_length: Recipe) -> None:
     stage = stage_of(one_length)
     tables = stage.dataset.tables[0], stage.dataset.unnamed[0]
     batch = draw_mixed(*tables, 20, stage.recipe, stage.codec_ids, stage.text_ids)
@@ -135,6 +132,10 @@ def test_a_mixed_batch_has_every_kind_in_its_share(one_length: Recipe) -> None:
     assert batch.voiced.any(1).tolist() == [True] * by_clip + [False] * (20 - by_clip)
     speakers = (batch.control >= stage.codec_ids.first_speaker) & batch.controlled
     assert speakers.any(1).tolist() == [False] * (by_clip + described) + [True] * (20 - by_clip - described)
+    stage = stage_of(one_length)
+    stage.learn(0)
+    for name, weight in stage.speech.speaker.named_parameters():
+        assert weight.grad is not None and weight.grad.abs().sum() > 0, name
 
 
 def test_what_was_said_so_far_may_be_what_the_model_drew(one_length: Recipe) -> None:
@@ -163,10 +164,3 @@ def test_what_was_said_so_far_may_be_what_the_model_drew(one_length: Recipe) -> 
     assert ((rest == 5).all(-1) | (rest == 3).all(-1)).all()
     shares = [(row[mine][:, 0] == 5).float().mean() for row, mine in zip(rest, own, strict=True) if mine.any()]
     assert sum(share == 1 for share in shares) >= 8 and any(0 < share < 1 for share in shares)
-
-
-def test_a_vector_learns_from_what_is_said(one_length: Recipe) -> None:
-    stage = stage_of(one_length)
-    stage.learn(0)
-    for name, weight in stage.speech.speaker.named_parameters():
-        assert weight.grad is not None and weight.grad.abs().sum() > 0, name

@@ -12,11 +12,17 @@ from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.teacher import STYLE, Facts
 
 
-def test_the_first_utterances_are_held_back(small: Recipe) -> None:
+def test_the_first_utterances_are_held_back_and_lone_ones_are_not_kept(small: Recipe) -> None:
     dataset, held = stage_of(small).dataset, small.speech_training.held_back
     assert dataset.held_back[0].added == held <= dataset.held_back_unnamed[-1].added
     assert dataset.tables[0].added == 16 - held
     assert sum(table.added for table in (*dataset.unnamed, *dataset.held_back_unnamed)) == 16
+    dataset, lone = stage_of(small).dataset, Facts(0.0, 0.0, 100.0, 4.0, (0.0,) * STYLE)
+    before = list(dataset._waiting_unnamed)
+    sound = torch.zeros(4 * 1920, dtype=torch.int16).numpy()
+    phones = torch.zeros(4, 2, dtype=torch.uint8).numpy()
+    dataset.add([TeacherUtterance(2, UNNAMED, sound, phones, lone, 9)])
+    assert dataset._waiting_unnamed == before
 
 
 def test_each_utterance_is_stored_with_the_other_one_of_its_speaker(one_length: Recipe) -> None:
@@ -44,16 +50,7 @@ def test_a_clip_is_not_locked_to_the_frames_when_the_teacher_is(one_length: Reci
     assert not torch.equal(table.before_codes, free.before_codes)
 
 
-def test_an_unnamed_speaker_with_one_utterance_is_not_kept(small: Recipe) -> None:
-    dataset, lone = stage_of(small).dataset, Facts(0.0, 0.0, 100.0, 4.0, (0.0,) * STYLE)
-    before = list(dataset._waiting_unnamed)
-    sound = torch.zeros(4 * 1920, dtype=torch.int16).numpy()
-    phones = torch.zeros(4, 2, dtype=torch.uint8).numpy()
-    dataset.add([TeacherUtterance(2, UNNAMED, sound, phones, lone, 9)])
-    assert dataset._waiting_unnamed == before
-
-
-def test_mel_bands_of_a_clip_are_those_of_the_family(small: Recipe) -> None:
+def test_mel_bands_are_those_of_the_family_also_of_a_clip_that_is_too_long(small: Recipe) -> None:
     """A sound of just the clip's length comes through whole, a shorter one again and again."""
     table = UnnamedTable(60, 3, 4, torch.device("cpu"), 0.4)
     sound = (torch.randn(9600) * 3000).to(torch.int16)
@@ -65,9 +62,6 @@ def test_mel_bands_of_a_clip_are_those_of_the_family(small: Recipe) -> None:
     assert torch.allclose(table.mels[1].float(), twice, atol=0.01)
     assert table.before_facts.tolist()[:2] == [[1, 5], [1, 2]]
     assert table.instruction[0, :2].tolist() == [1, 2] and table.instructed.tolist()[:2] == [2, 1]
-
-
-def test_a_clip_too_long_for_the_rows_gives_its_voice_but_is_not_continued(small: Recipe) -> None:
     table = UnnamedTable(20, 3, 4, torch.device("cpu"), 0.4)
     long = torch.ones((table.frames + 1) * 1920, dtype=torch.int16)
     table.add_unnamed(torch.tensor([0]), [[1]], [[4] * 30], torch.ones(1, table.frames + 1, 3), [long])

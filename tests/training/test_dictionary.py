@@ -23,10 +23,13 @@ def test_arpabet(phones: str, spoken: str) -> None:
     assert from_arpabet(phones.split()) == spoken
 
 
-def test_cmudict_gives_first_readings_of_words(tmp_path: Path) -> None:
+def test_first_readings_of_words_and_those_by_part_of_speech(tmp_path: Path) -> None:
     rows = "paul P AO1 L\npaul(2) P AW1 L\npaul's P AO1 L Z\na AH0\nthat'll DH AE1 T AH0 L # note\n'bout B AW1 T\n"
     (tmp_path / "cmudict.dict").write_text(rows)
     assert cmudict(tmp_path / "cmudict.dict") == {"paul": "pˈɔl", "that'll": "ðˈæTᵊl", "'bout": "bˈWt"}
+    assert line({"DEFAULT": "ɹˈɛkəɹd", "VERB": "ɹəkˈɔɹd"}, "") == "ɹˈɛkəɹd VERB:ɹəkˈɔɹd"
+    assert line({"DEFAULT": "ˌʌs", "NOUN": None}, "") == "ˌʌs NOUN:"
+    assert line("bˈʌʔn", "-") == "-bˈʌtn"
 
 
 def test_our_words_win_and_inflections_are_left_out() -> None:
@@ -43,12 +46,6 @@ def test_our_words_win_and_inflections_are_left_out() -> None:
         "paul": "-pˈɔl",
         "lead": "lˈid METAL:lˈɛd",
     }
-
-
-def test_readings_by_part_of_speech() -> None:
-    assert line({"DEFAULT": "ɹˈɛkəɹd", "VERB": "ɹəkˈɔɹd"}, "") == "ɹˈɛkəɹd VERB:ɹəkˈɔɹd"
-    assert line({"DEFAULT": "ˌʌs", "NOUN": None}, "") == "ˌʌs NOUN:"
-    assert line("bˈʌʔn", "-") == "-bˈʌtn"
 
 
 def test_our_words_are_in_the_alphabet() -> None:

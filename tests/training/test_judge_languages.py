@@ -62,11 +62,8 @@ def test_a_language_is_judged_beside_the_teacher(monkeypatch: pytest.MonkeyPatch
     assert found["each"]["henry"]["teacher"] == found["each"]["henry"]["codec"] == 0
 
 
-def test_sounds_are_joined_with_the_next() -> None:
+def test_sounds_are_joined_with_the_next_and_words_have_no_marks() -> None:
     joined = in_twos([np.full(n, n) for n in (1, 2, 3)])
     assert [list(one) for one in joined] == [[1, 2, 2], [2, 2, 3, 3, 3]]
     assert len(in_twos([np.ones(4)])) == 1
-
-
-def test_words_have_accents_and_apostrophes_but_no_marks() -> None:
     assert words("C\u2019è l’été, ¿no? Là-bas!") == ["c'è", "l'été", "no", "là", "bas"]

@@ -60,12 +60,9 @@ def test_all_judged_sentences_can_be_read_by_the_teacher(language: str) -> None:
     assert all(languages.line_of(text, language) for text in judged)
 
 
-def test_the_teacher_reads_its_own_signs_and_the_model_the_others() -> None:
+def test_lines_have_two_readings_and_come_back_as_they_were_written(tmp_path: Path) -> None:
     line = languages.line_of("Un bon tchèque.", "fr")
     assert line is not None and line.said.startswith("œ̃ bˈɔ̃ ʧ") and line.read.startswith("œⁿ bˈɔⁿ tʃ")
-
-
-def test_lines_of_all_languages_come_back_as_they_were_written(tmp_path: Path) -> None:
     lines = [texts.TrainingLine("Oh no.", "ˈO nˈO.", "ˈQ nˈQ."), languages.line_of("Un bon vin.", "fr")]
     texts.write(tmp_path / "texts.tsv", lines)  # type: ignore[arg-type]
     assert texts.read(tmp_path / "texts.tsv") == lines

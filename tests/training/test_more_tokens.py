@@ -21,6 +21,7 @@ def test_old_ids_stay_and_new_texts_get_shorter() -> None:
     assert [e.ids for e in old.encode_batch(SENTENCES)] == [e.ids for e in new.encode_batch(SENTENCES)]
     assert len(new.encode(NEW[0]).ids) < 0.7 * len(old.encode(NEW[0]).ids)
     assert with_more(after, SENTENCES, NEW, 30) == after
+    assert joined(["a", "a", "a", "b"], ("a", "a")) == ["aa", "a", "b"]
 
 
 def test_the_model_folder_reads_it(tmp_path: Path) -> None:
@@ -32,7 +33,3 @@ def test_the_model_folder_reads_it(tmp_path: Path) -> None:
     for text in (*SENTENCES, *NEW):
         assert read.encode(text) == after.encoder().encode(text).ids
     assert after.special("<|im_end|>") not in read.encode("<|im_end|>")
-
-
-def test_a_pair_is_joined_from_the_left() -> None:
-    assert joined(["a", "a", "a", "b"], ("a", "a")) == ["aa", "a", "b"]

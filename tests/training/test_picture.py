@@ -25,13 +25,10 @@ def journal(folder: Path, lines: tuple[dict[str, object], ...] = LINES) -> Path:
     return path
 
 
-def test_a_later_stretch_goes_on_where_the_one_before_ended(tmp_path: Path) -> None:
+def test_a_later_stretch_goes_on_and_a_line_that_was_cut_off_is_passed_over(tmp_path: Path) -> None:
     found = curves(journal(tmp_path))
     assert [(line["minutes"], line["mel"]) for line in found["codec"]] == [(1.0, 2.0), (2.5, 1.0)]
     assert [line["minutes"] for line in found["speech"]] == [0.5] and found["polish"] == []
-
-
-def test_a_line_that_was_cut_off_is_passed_over(tmp_path: Path) -> None:
     path = journal(tmp_path)
     whole = curves(path)
     with path.open("a") as file:

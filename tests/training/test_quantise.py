@@ -49,6 +49,16 @@ def test_learning_goes_on_from_settled_books() -> None:
         assert torch.allclose(found, expected, atol=1e-3)
 
 
+def test_gradients_pass_through() -> None:
+    quantiser, into, out, latent = learned()
+    latent.requires_grad_()
+    found, leading, loss, _ = quantiser(latent, into, out, 0.0, bypass=False)
+    assert leading.shape == (*latent.shape[:2], into.leading.books.shape[-1])
+    (found.square().mean() + loss).backward()
+    assert latent.grad is not None and latent.grad.abs().sum() > 0
+    assert into.leading.into.weight.grad is not None
+
+
 def test_an_unused_entry_is_replaced_by_a_recent_latent() -> None:
     quantiser, into, out, latent = learned()
     book = quantiser.residual.books[0]

@@ -8,13 +8,10 @@ from omnitts_cli.errors import SettingsError
 from omnitts_cli.training import recipe
 
 
-def test_the_recipe_names_eight_different_voices() -> None:
+def test_the_recipe_names_eight_voices_and_its_miniature_changes_sizes_alone() -> None:
     voices = recipe.read().voices
     assert len({voice.name for voice in voices}) == 8
     assert len({voice.made for voice in voices}) == 8
-
-
-def test_the_miniature_changes_sizes_and_nothing_else() -> None:
     real, small = recipe.read(), recipe.read(miniature=True)
     assert small.voices == real.voices and small.seed == real.seed
     assert small.speech.hidden < real.speech.hidden

@@ -25,7 +25,7 @@ def test_facts_are_learned_from_the_vector() -> None:
     assert heads(torch.zeros(3, 32), made) > 0.3
 
 
-def test_the_loss_per_frame_counts_only_where_a_frame_follows() -> None:
+def test_losses_count_only_where_a_frame_follows_and_a_fact_is_known() -> None:
     torch.manual_seed(0)
     heads, made = SpeakerHeads(32), torch.randn(2, FACTS)
     hidden, followed = torch.randn(2, 5, 32), torch.tensor([[False, True, True, False, False]] * 2)
@@ -33,9 +33,6 @@ def test_the_loss_per_frame_counts_only_where_a_frame_follows() -> None:
     by_hand = (heads.along(hidden[:, 1:3]) - made[:, None]).square().mean()
     assert torch.allclose(wrong, by_hand)
     assert heads.each_frame(hidden, torch.zeros_like(followed), made) == 0
-
-
-def test_facts_that_are_not_known_do_not_count() -> None:
     torch.manual_seed(0)
     heads, vectors = SpeakerHeads(32), torch.randn(2, 32, requires_grad=True)
     made = torch.randn(2, FACTS)

@@ -23,15 +23,12 @@ def test_silence_at_the_ends_is_cut_and_loudness_is_the_same() -> None:
     assert on_the_grid == [5 * SAMPLES_PER_FRAME, 2 * SAMPLES_PER_FRAME]
 
 
-def test_marks_belong_to_their_sounds() -> None:
+def test_marks_belong_to_their_sounds_and_a_mixture_to_its_shares() -> None:
     line = list("kˈæt, jˈuː")
     ends = np.cumsum([2] + [4] * len(line) + [6]) * HALF
     labels = [PHONES[p] for p in _labels(line, ends, 0, 22).ravel()]
     assert labels[2] == "k" and labels[6] == labels[10] == "æ" and labels[14] == "t" and labels[18] == "pau"
     assert labels[22] == labels[26] == "j" and labels[30] == labels[34] == labels[38] == "u"
     assert len(labels) == 22 * SAMPLES_PER_FRAME // HALF
-
-
-def test_a_mixture_is_as_much_of_each_as_its_shares() -> None:
     voice = TeacherVoice((("af_heart", 0.25), ("bm_george", 0.75)))
     assert voice.woman == 0.25 and voice.british == 0.75

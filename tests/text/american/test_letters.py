@@ -18,8 +18,10 @@ def model() -> LetterSounds:
     return LetterSounds(SHIPPED)
 
 
-def test_sounds_carry_their_stress() -> None:
+def test_sounds_carry_their_stress_and_long_runs_are_read_in_parts(model: LetterSounds) -> None:
     assert units("kˈæt") == ["k", "ˈæ", "t"]
+    assert model.spoken("abc" * 100).count("ˈ") <= 8
+    assert SHIPPED.stat().st_size < 400_000
 
 
 @pytest.mark.parametrize(
@@ -35,11 +37,3 @@ def test_only_sounds_come_out(word: str, model: LetterSounds) -> None:
     spoken = model.spoken(word)
     assert set(spoken) <= set(SOUNDS)
     assert spoken.count("ˈ") <= 1
-
-
-def test_a_long_run_of_letters_is_read_in_parts(model: LetterSounds) -> None:
-    assert model.spoken("abc" * 100).count("ˈ") <= 8
-
-
-def test_the_file_is_small() -> None:
-    assert SHIPPED.stat().st_size < 400_000

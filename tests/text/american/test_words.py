@@ -55,12 +55,9 @@ def test_new_words_are_put_together_from_known_ones(word: str, parts: tuple[str,
     assert all(part in spoken for part in parts), spoken
 
 
-def test_both_readings_of_a_heteronym(words: WordReader) -> None:
+def test_heteronyms_have_both_readings_and_capitals_are_letters_unless_shouted(words: WordReader) -> None:
     assert words.readings("record") == {"DEFAULT": "ɹˈɛkəɹd", "VERB": "ɹəkˈɔɹd"}
     assert words.readings("records")["VERB"] == "ɹəkˈɔɹdz"  # type: ignore[index]
-
-
-def test_capitals_are_letters_unless_everything_is_shouted(words: WordReader) -> None:
     assert words.readings("US") == "jˌuˈɛs" or words.readings("US") == "ˌjuˈɛs"
     assert default(words.readings("US", shouted=True)) == "ˈʌs"
     assert default(words.readings("IT", shouted=True)) == "ˈɪt"

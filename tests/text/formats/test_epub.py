@@ -94,7 +94,7 @@ def test_a_book_that_is_too_large(monkeypatch: pytest.MonkeyPatch, limit: str, v
         texts(book())
 
 
-def test_encrypted() -> None:
+def test_encrypted_books() -> None:
     listed = (
         '<encryption xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><EncryptedData><CipherData>'
         '<CipherReference URI="OEBPS/b.xhtml"/></CipherData></EncryptedData></encryption>'
@@ -103,9 +103,6 @@ def test_encrypted() -> None:
         texts(book(**{"META-INF__encryption_xml": listed}))
     fonts = listed.replace("b.xhtml", "font.otf")
     assert texts(book(**{"META-INF__encryption_xml": fonts}))[0] == "First", "only its fonts are"
-
-
-def test_a_password() -> None:
     data = bytearray(book().getvalue())
     for mark, offset in ((b"PK\x01\x02", 8), (b"PK\x03\x04", 6)):
         at = data.find(mark)
