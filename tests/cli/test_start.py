@@ -1,7 +1,5 @@
 """What is typed where a command should stand: the version, help on either stream, and suggestions."""
 
-from __future__ import annotations
-
 import pytest
 from command import Omnitts
 

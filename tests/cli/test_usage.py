@@ -1,7 +1,5 @@
 """--help: what most people need on one screen, everything else behind --help-all, as wide as the terminal."""
 
-from __future__ import annotations
-
 import pytest
 from command import Omnitts
 
