@@ -37,8 +37,7 @@ def book(text: str = BOOK.format("Middle words."), name: str = "book.md") -> str
 
 
 def made(omnitts: Omnitts, *arguments: str, work: str = "work") -> dict[str, Any]:
-    done = omnitts("say", *TOY, "--json", "--work", work, *arguments)
-    assert done.code == 0, done.err
+    done = omnitts("say", *TOY, "--json", "--work", work, *arguments).ended(0)
     return done.json
 
 
@@ -170,8 +169,7 @@ def test_subtitles_by_words(omnitts: Omnitts, more: list[str]) -> None:
     book()
     for name in ("a.json", "b.json"):
         work = ["--work", "work"] if "-f" in more else []
-        done = omnitts("say", *TOY, "--seed", "3", *work, "-o", "a.wav", "--subs", name, "--subs-by", "words", *more)
-        assert done.code == 0, done.err
+        omnitts("say", *TOY, "--seed", "3", *work, "-o", "a.wav", "--subs", name, "--subs-by", "words", *more).ended(0)
     assert Path("a.json").read_text() == Path("b.json").read_text()
     assert json.loads(Path("a.json").read_text())["words_by"] == "alignment"
     for row in json.loads(Path("a.json").read_text())["sentences"]:
@@ -235,8 +233,7 @@ def test_a_missing_recogniser_is_found_before_the_work(omnitts: Omnitts, monkeyp
             done = omnitts(*common)
         assert done.code == 2 and "--asr-model needs faster-whisper, which is not installed" in done.err
         pytest.importorskip("faster_whisper")
-        done = omnitts(*common)
-        assert done.code == 4 and "empty is not a speech recogniser of faster-whisper" in done.err
+        omnitts(*common).ended(4, "empty is not a speech recogniser of faster-whisper")
         assert sorted(os.listdir()) == ["book.md", "empty"]
 
 
@@ -436,8 +433,7 @@ def test_an_unknown_voice_is_refused_before_loading(
 
 def refused(omnitts: Omnitts, code: int, *arguments: str) -> Done:
     """An error before a model is opened: there is none of that name."""
-    done = omnitts("say", "-m", "nowhere", "--work", "work", *arguments)
-    assert done.code == code, done.err
+    done = omnitts("say", "-m", "nowhere", "--work", "work", *arguments).ended(code)
     assert not list(Path().glob("*.m4b")) and not list(Path().glob(".*"))
     return done
 

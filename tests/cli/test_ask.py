@@ -101,9 +101,7 @@ def test_files_without_a_conversation(
     omnitts: Call, model: list[str], home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, said in {"/dev/full": "is a pipe or a device, not a file", str(home): "is a folder, not a file"}.items():
-        done = omnitts("ask", *model, "--chat", name, "hello")
-        assert done.code == 3
-        assert said in done.err
+        omnitts("ask", *model, "--chat", name, "hello").ended(3, said)
     Path("talk.jsonl").write_text('{"role": "user", "content": "hello"}\n')
     monkeypatch.setattr(chat_file.os, "access", lambda path, mode: path != Path("talk.jsonl"))
     done = omnitts("ask", *model, "--chat", "talk.jsonl", "hello")
@@ -120,9 +118,7 @@ def test_settings_of_ask_alone(omnitts: Call, model: list[str], home: Path, monk
     assert omnitts("ask", *model[2:], "--system", SYSTEM, QUESTION).out.decode() == FIRST + "\n"
     assert omnitts("ask", *model[2:], "--system", SYSTEM, "--max-tokens", "8", QUESTION).out.decode() != FIRST + "\n"
     Path("mine.toml").write_text("[ask]\ntemperature = 11\n")
-    done = omnitts("ask", *model, "hello")
-    assert done.code == 3
-    assert "temperature = 11 is not a number from 0 to 10" in done.err
+    omnitts("ask", *model, "hello").ended(3, "temperature = 11 is not a number from 0 to 10")
     Path("mine.toml").write_text("[ask]\nmax-token = 11\n")
     assert "did you mean 'max-tokens'?" in omnitts("ask", *model, "hello").err
 
@@ -175,8 +171,7 @@ def test_recordings_from_pipes_of_other_programs(omnitts: Call, model: list[str]
 def test_a_stereo_mp3_of_another_rate(omnitts: Call, model: list[str], home: Path) -> None:
     t = np.arange(44_100) / 44_100
     soundfile.write("q.mp3", np.stack([0.3 * np.sin(880 * t), 0.2 * np.sin(1000 * t)], 1), 44_100)
-    done = omnitts("ask", *model, "--audio", "q.mp3", "--max-tokens", "2", "--json")
-    assert done.code == 0
+    done = omnitts("ask", *model, "--audio", "q.mp3", "--max-tokens", "2", "--json").ended(0)
     assert done.json["audio_tokens"] in (13, 14)
 
 
@@ -196,8 +191,7 @@ def test_ten_minutes_are_answered(omnitts: Call, home: Path, tmp_path: Path) -> 
     config["thinker_config"]["text_config"]["max_position_embeddings"] = 8192
     (folder / "config.json").write_text(json.dumps(config))
     soundfile.write("q.flac", np.random.default_rng(0).uniform(-0.1, 0.1, 600 * 8000), 8000)
-    done = omnitts("ask", "-m", str(folder), "-d", "cpu", "--audio", "q.flac", "--max-tokens", "2", "--json")
-    assert done.code == 0
+    done = omnitts("ask", "-m", str(folder), "-d", "cpu", "--audio", "q.flac", "--max-tokens", "2", "--json").ended(0)
     assert (done.json["audio_tokens"], done.json["tokens_out"]) == (7800, 2)
 
 
@@ -254,9 +248,7 @@ def test_bad_questions(
     arguments: tuple[str, ...], stdin: bytes, code: int, said: str, omnitts: Call, model: list[str]
 ) -> None:
     model = model[:-2] if "--context" in arguments else model
-    done = omnitts("ask", *model, *arguments, stdin=stdin)
-    assert done.code == code
-    assert said in done.err
+    done = omnitts("ask", *model, *arguments, stdin=stdin).ended(code, said)
     assert done.out == b""
 
 
@@ -267,8 +259,7 @@ def test_bad_questions(
 )  # fmt: skip
 def test_a_broken_line_of_a_conversation(line: str, omnitts: Call, model: list[str]) -> None:
     Path("talk.jsonl").write_text('{"role": "user", "content": "hello"}\n' + line + "\n")
-    done = omnitts("ask", *model, "--json", "--chat", "talk.jsonl", "hello")
-    assert done.code == 3
+    done = omnitts("ask", *model, "--json", "--chat", "talk.jsonl", "hello").ended(3)
     assert done.json["where"] == {"file": "talk.jsonl", "line": 2}
 
 
@@ -287,10 +278,9 @@ def test_no_download_is_proposed_that_would_not_fit(omnitts: Call, monkeypatch: 
 
 def test_models_that_cannot_answer(omnitts: Call, model: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load_thinker, "conversations", lambda device: (114 << 30, 3))
-    done = omnitts("ask", "-m", "tiny", "hello")
-    assert done.code == 4
-    assert "tiny speaks text, but cannot answer questions" in done.err
-    assert "omnitts ask -m omni" in done.err
+    omnitts("ask", "-m", "tiny", "hello").ended(
+        4, "tiny speaks text, but cannot answer questions", "omnitts ask -m omni"
+    )
     done = omnitts("ask", "hello")
     assert done.code == 4
     assert "the thinker of model 'omni' is not on this machine" in done.err
@@ -299,15 +289,9 @@ def test_models_that_cannot_answer(omnitts: Call, model: list[str], monkeypatch:
         assert "cannot answer questions" in omnitts("ask", "-m", name, "hello").err
     done = omnitts("models", "pull", "omni", "--with-thinker", "--offline")
     assert "omnitts models pull omni --with-thinker" in done.err
-    done = omnitts("ask", "-m", str(golden_set.omni_folder()), "-d", "cpu", "hello")
-    assert done.code == 4
-    assert "downloaded for speech only" in done.err
-    done = omnitts("ask", "-m", "random:omni-thinker", "-d", "cpu", "hello")
-    assert done.code == 5
-    assert "needs 113.7 GiB for its weights" in done.err
-    done = omnitts("ask", "-m", "random:nothing", "hello")
-    assert done.code == 4
-    assert "random:omni-thinker" in done.err
+    omnitts("ask", "-m", str(golden_set.omni_folder()), "-d", "cpu", "hello").ended(4, "downloaded for speech only")
+    omnitts("ask", "-m", "random:omni-thinker", "-d", "cpu", "hello").ended(5, "needs 113.7 GiB for its weights")
+    omnitts("ask", "-m", "random:nothing", "hello").ended(4, "random:omni-thinker")
 
 
 def test_ctrl_c_stops_an_answer(started: Call, model: list[str]) -> None:

@@ -128,8 +128,7 @@ def test_many_lines_each_with_its_file(omnitts: Call, model: list[str]) -> None:
     questions = ["hello", "this is a test", "hello world", "yes", "hello"]
     done = omnitts(
         "ask", *model, *SHORT, "--lines", "--json", "-O", "answers", "-F", "flac", stdin="\n".join(questions).encode()
-    )
-    assert done.code == 0
+    ).ended(0)
     assert [one["output"] for one in done.objects] == [f"answers/{n}.flac" for n in range(1, 6)]
     for one in done.objects:
         assert sound(one["output"]).size == pytest.approx(one["audio_s"] * 24_000, abs=24)
@@ -139,12 +138,10 @@ def test_many_lines_each_with_its_file(omnitts: Call, model: list[str]) -> None:
 
 
 def test_playing(omnitts: Call, model: list[str], player: Path) -> None:
-    done = omnitts("ask", *model, *SHORT, "--play", "-o", "a.wav", QUESTION)
-    assert done.code == 0
+    omnitts("ask", *model, *SHORT, "--play", "-o", "a.wav", QUESTION).ended(0)
     made, played = sound("a.wav"), np.frombuffer(player.read_bytes(), "<i2")
     assert played.size > made.size  # silence at the end, for players that cut it
-    lines = omnitts("ask", *model, *SHORT, "--play", "--lines", stdin=QUESTION.encode())
-    assert lines.code == 0
+    omnitts("ask", *model, *SHORT, "--play", "--lines", stdin=QUESTION.encode()).ended(0)
     assert player.stat().st_size == 2 * played.size
 
 

@@ -54,8 +54,7 @@ def test_three_levels_on_the_toy(omnitts: Omnitts) -> None:
 
 
 def test_a_table_is_the_default_and_progress_is_elsewhere(omnitts: Omnitts) -> None:
-    done = omnitts(*QUICK[:-1])
-    assert done.code == 0, done.err
+    done = omnitts(*QUICK[:-1]).ended(0)
     text = done.out.decode()
     assert text.startswith("=")
     assert "Successful requests:                                     4" in text
@@ -65,8 +64,7 @@ def test_a_table_is_the_default_and_progress_is_elsewhere(omnitts: Omnitts) -> N
 
 @pytest.mark.parametrize("form", ["md", "csv", "json"])
 def test_other_forms(omnitts: Omnitts, form: str) -> None:
-    done = omnitts(*QUICK, "--format", form)
-    assert done.code == 0, done.err
+    done = omnitts(*QUICK, "--format", form).ended(0)
     text = done.out.decode()
     if form == "json":
         assert json.loads(text)["levels"][0]["concurrency"] == 2
@@ -83,16 +81,13 @@ def test_an_open_loop(omnitts: Omnitts) -> None:
 
 
 def test_the_report_is_kept_and_compared(omnitts: Omnitts, home: Path) -> None:
-    done = omnitts(*QUICK, "--save", "old.json")
-    assert done.code == 0, done.err
-    same = omnitts(*QUICK, "--compare", "old.json", "--tolerance", "1000")
-    assert same.code == 0, same.err
+    omnitts(*QUICK, "--save", "old.json").ended(0)
+    same = omnitts(*QUICK, "--compare", "old.json", "--tolerance", "1000").ended(0)
     assert "audio-s/s" in same.out.decode()
     table = json.loads(Path("old.json").read_text())
     table["levels"][0]["rtf"] = dict.fromkeys(table["levels"][0]["rtf"], 1e-9)
     Path("old.json").write_text(json.dumps(table))
-    worse = omnitts(*QUICK, "--compare", "old.json", "--save", "log.jsonl", "--append", "--json")
-    assert worse.code == 9
+    worse = omnitts(*QUICK, "--compare", "old.json", "--save", "log.jsonl", "--append", "--json").ended(9)
     assert worse.objects[-1]["code"] == "regression"
     assert worse.objects[0]["status"] == "ok"
     assert "RTF" in worse.err
@@ -105,8 +100,7 @@ def test_a_run_that_is_cut_short_kept_its_levels(omnitts: Omnitts, home: Path, m
         raise KeyboardInterrupt
 
     monkeypatch.setattr(bench, "present", interrupted)
-    done = omnitts(*TOY, "-c", "1,2", "-n", "2", "--warmup", "0", "-q", "--save", "short.json")
-    assert done.code == 130
+    omnitts(*TOY, "-c", "1,2", "-n", "2", "--warmup", "0", "-q", "--save", "short.json").ended(130)
     assert [level["concurrency"] for level in json.loads(Path("short.json").read_text())["levels"]] == [1, 2]
 
 
@@ -114,8 +108,7 @@ def test_a_run_that_is_cut_short_kept_its_levels(omnitts: Omnitts, home: Path, m
 @pytest.mark.parametrize("mode", ["voice", "clone", "design"])
 def test_captured_steps_are_held_against_eager_ones(omnitts: Omnitts, mode: str) -> None:
     toy = ("bench", "-m", "random:toy", "--offline", "-d", "cuda", "--frames", "12", "-c", "1,4", "-n", "4", "-q")
-    done = omnitts(*toy, "--mode", mode, "--vs", "eager", "--json")
-    assert done.code == 0, done.err
+    done = omnitts(*toy, "--mode", mode, "--vs", "eager", "--json").ended(0)
     assert [level["variant"] for level in done.json["levels"]] == [None, "eager"] * 2
     assert all(level["failed"] == 0 for level in done.json["levels"])
     assert all(ratio["rtf"] > 1 for ratio in done.json["ratios"]), "a recorded step is quicker"
@@ -123,8 +116,7 @@ def test_captured_steps_are_held_against_eager_ones(omnitts: Omnitts, mode: str)
 
 def test_measured_sound_is_kept(omnitts: Omnitts) -> None:
     soundfile = pytest.importorskip("soundfile")
-    done = omnitts(*QUICK, "--save-audio", "sound", "--json")
-    assert done.code == 0, done.err
+    done = omnitts(*QUICK, "--save-audio", "sound", "--json").ended(0)
     files = sorted(Path("sound").glob("*.wav"))
     seconds = sum(soundfile.info(path).duration for path in files)
     assert len(files) == 4
@@ -132,8 +124,7 @@ def test_measured_sound_is_kept(omnitts: Omnitts) -> None:
 
 
 def test_a_plot_in_the_terminal(omnitts: Omnitts) -> None:
-    done = omnitts(*QUICK, "--plot", "-")
-    assert done.code == 0
+    done = omnitts(*QUICK, "--plot", "-").ended(0)
     assert "█" in done.out.decode()
 
 
@@ -142,8 +133,7 @@ def test_clones_of_a_clip_with_and_without_its_words(omnitts: Omnitts) -> None:
     clip = (0.2 * np.sin(np.arange(16_000 * 3) / 20) * np.sin(np.arange(16_000 * 3) / 4000)).astype(np.float32)
     soundfile.write("me.wav", clip, 16_000)
     for more in ((), ("--ref-text", "hello."), ("--ref-text", "hello.", "--ref-fresh")):
-        done = omnitts(*QUICK, "-r", "me.wav", "--json", *more)
-        assert done.code == 0, done.err
+        done = omnitts(*QUICK, "-r", "me.wav", "--json", *more).ended(0)
         assert done.json["workload"]["mode"] == "clone"
         assert done.json["workload"]["transcript"] == ("--ref-text" in more)
 

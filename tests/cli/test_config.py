@@ -91,8 +91,7 @@ def test_a_table_is_for_its_command(omnitts: Omnitts, home: Path) -> None:
 def test_every_language_of_a_file_suits_every_command(omnitts: Omnitts, home: Path) -> None:
     """bench had a list of its own, without detect; files and presets knew codes only."""
     user_file(home, 'language = "detect"\n[presets.mine]\nlanguage = "English"\n')
-    done = omnitts("bench", "-m", "random:toy", "-c", "1", "-n", "1", "--warmup", "0", "--frames", "2", "-d", "cpu")
-    assert done.code == 0, done.err
+    omnitts("bench", "-m", "random:toy", "-c", "1", "-n", "1", "--warmup", "0", "--frames", "2", "-d", "cpu").ended(0)
     checks = {one["name"]: one for one in omnitts("doctor", "--json", "--offline").json["checks"]}
     assert checks["settings"]["status"] == "ok", checks["settings"]
     assert omnitts("say", "--preset", "mine", "-o", "a.wav", "Hello", "--json").json["lang"] == "en"
@@ -110,8 +109,7 @@ def test_other_spellings_are_of_options_only(omnitts: Omnitts, home: Path, monke
         assert f"OMNITTS_{name.upper()}" in warned and warned.startswith("warning: unknown setting")
         monkeypatch.delenv(variable)
         user_file(home, f'{other} = "x"\n')
-        refused = omnitts("say", "--dry-run", "Hi.")
-        assert refused.code == 3 and f"unknown key '{other}'" in refused.err and f"'{name}'?" in refused.err
+        omnitts("say", "--dry-run", "Hi.").ended(3, f"unknown key '{other}'", f"'{name}'?")
         assert f"'{name}'?" in omnitts("config", "set", other, "x").err
         user_file(home, "")
 
@@ -128,8 +126,7 @@ def test_a_voice_of_the_file_is_for_say_and_not_against_design(omnitts: Omnitts,
 def test_presets_of_the_user(omnitts: Omnitts, home: Path) -> None:
     user_file(home, '[presets.mine]\nsplit = "none"\n')
     assert pieces(omnitts, "--preset", "mine") == 1
-    done = omnitts("say", "--dry-run", "--preset", "stduio", "Hello")
-    assert done.code == 2 and "studio" in done.err
+    omnitts("say", "--dry-run", "--preset", "stduio", "Hello").ended(2, "studio")
     assert "mine, studio" in omnitts("say", "--dry-run", "--preset", "nothing", "Hello").err
     assert "'mine'?" in omnitts("say", "--dry-run", "--preset", "mnie", "Hello").err
 
@@ -166,8 +163,7 @@ def test_a_settings_file_that_was_named_must_be_there(omnitts: Omnitts, monkeypa
     monkeypatch.setenv("OMNITTS_CONFIG", os.devnull)
     assert omnitts("say", "--dry-run", "Hello").code == 0
     assert f"\nread: {os.devnull}" in "\n" + omnitts("config", "show", "--origin").err
-    refused = omnitts("config", "set", "sentence-gap", "300")
-    assert refused.code == 3 and "is not a regular file" in refused.err
+    omnitts("config", "set", "sentence-gap", "300").ended(3, "is not a regular file")
     assert not Path(os.devnull).is_file()
     Path("only.toml").write_text("sentence-gap = 7")
     monkeypatch.setenv("OMNITTS_CONFIG", "only.toml")
@@ -187,8 +183,7 @@ def test_set_and_unset(omnitts: Omnitts, home: Path) -> None:
     assert omnitts("config", "unset", "sentence-gap").code == 0
     assert value(omnitts, "sentence-gap")[1] == "default"
     assert omnitts("config", "set", "lexicon", "a,b").code == 0 and value(omnitts, "lexicon")[0] == ["a", "b"]
-    done = omnitts("config", "set", "voice", "henri")
-    assert done.code == 0 and "no voice 'henri' is saved" in done.err and "config set voice henry" in done.err
+    omnitts("config", "set", "voice", "henri").ended(0, "no voice 'henri' is saved", "config set voice henry")
     assert "warning" not in omnitts("config", "set", "voice", "henry").err
 
 
@@ -317,8 +312,7 @@ def test_a_broken_file_does_not_lock_out_what_mends_it(omnitts: Omnitts, home: P
     assert "its settings are ignored" in omnitts("config", "show").err
     if "= =" in text:
         for command in (("set", "voice", "leo"), ("unset", "voice")):
-            done = omnitts("config", *command)
-            assert done.code == 3 and "omnitts config edit" in done.err
+            omnitts("config", *command).ended(3, "omnitts config edit")
         path.rename("omnitts.toml")
         done = omnitts("say", "--dry-run", "hi")
         assert done.code == 3 and "try: correct omnitts.toml" in done.err and "config edit" not in done.err
@@ -390,9 +384,7 @@ def test_a_folder_that_cannot_be_made_has_a_next_step(
     Path("file").write_text("not a folder")
     for name in (".config", ".cache"):
         (home / name).write_text("not a folder")
-    done = omnitts(*call)
-    assert done.code == 8 and "cannot make the folder" in done.err and folder in done.err, done.err
-    assert "a part of its path is not a folder" in done.err and hint in done.err
+    omnitts(*call).ended(8, "cannot make the folder", folder, "a part of its path is not a folder", hint)
 
 
 @pytest.mark.parametrize(
@@ -403,8 +395,7 @@ def test_a_folder_that_cannot_be_made_has_a_next_step(
     ],
 )  # fmt: skip
 def test_settings_of_single_commands_are_set_in_their_tables(omnitts: Omnitts, name: str, tables: str) -> None:
-    done = omnitts("config", "set", name, "3")
-    assert done.code == 2 and f"'{name}' is not a setting of all commands" in done.err
+    done = omnitts("config", "set", name, "3").ended(2, f"'{name}' is not a setting of all commands")
     assert done.err.rstrip().endswith(f"write it below {tables}"), done.err
 
 
@@ -420,18 +411,12 @@ def test_a_device_that_is_not_supported_is_an_error_with_its_place(
     path = home / "mine.toml"
     monkeypatch.setenv("OMNITTS_CONFIG", str(path))
     path.write_text('speed = 1.0\ndevice = "mps"\n')
-    done = omnitts(*speak)
-    assert done.code == 3 and f"{path} line 2: device = 'mps' is not one of auto" in done.err, done.err
+    omnitts(*speak).ended(3, f"{path} line 2: device = 'mps' is not one of auto")
     path.write_text('[presets.mac]\ndevice = "mps"\n')
-    done = omnitts(*speak, "--preset", "mac")
-    assert done.code == 3 and f"{path}, preset mac: device = 'mps' is not one of" in done.err, done.err
+    omnitts(*speak, "--preset", "mac").ended(3, f"{path}, preset mac: device = 'mps' is not one of")
     path.write_text("")
     monkeypatch.setenv("OMNITTS_DEVICE", "MPS")
-    done = omnitts(*speak)
-    assert done.code == 5 and "OMNITTS_DEVICE 'MPS' is not supported by this version" in done.err, done.err
-    assert "OMNITTS_DEVICE=cpu" in done.err
+    omnitts(*speak).ended(5, "OMNITTS_DEVICE 'MPS' is not supported by this version", "OMNITTS_DEVICE=cpu")
     monkeypatch.delenv("OMNITTS_DEVICE")
-    done = omnitts(*speak, "-d", "mps")
-    assert done.code == 5 and "--device 'mps' is not supported by this version" in done.err, done.err
-    done = omnitts("config", "set", "device", "mps")
-    assert done.code == 5 and "device 'mps' is not supported" in done.err and "set device cpu" in done.err, done.err
+    omnitts(*speak, "-d", "mps").ended(5, "--device 'mps' is not supported by this version")
+    omnitts("config", "set", "device", "mps").ended(5, "device 'mps' is not supported", "set device cpu")

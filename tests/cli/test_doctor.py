@@ -23,8 +23,7 @@ def speaking(monkeypatch: pytest.MonkeyPatch, silent_machine: None) -> None:
 
 
 def test_a_machine_that_can_speak_is_0(omnitts: Omnitts, speaking: None) -> None:
-    done = omnitts("doctor", "--offline", "-d", "cpu")
-    assert done.code == 0, done.out
+    done = omnitts("doctor", "--offline", "-d", "cpu").ended(0)
     lines = done.out.decode().splitlines()
     assert any(line.startswith("ok    speech on cpu:") and "RTF" in line for line in lines)
     assert any(line.startswith("warn  sound output:") for line in lines)
@@ -43,8 +42,7 @@ def test_json_is_one_object_with_the_checks(omnitts: Omnitts, speaking: None) ->
 
 
 def test_a_device_that_is_not_there_is_5(omnitts: Omnitts, speaking: None) -> None:
-    done = omnitts("doctor", "--offline", "-d", "cuda:77")
-    assert done.code == 5
+    done = omnitts("doctor", "--offline", "-d", "cuda:77").ended(5)
     assert b"fail  device cuda:77" in done.out
     assert "error: speech does not work on cuda:77 on this machine" in done.err  # another device could
 
@@ -52,8 +50,7 @@ def test_a_device_that_is_not_there_is_5(omnitts: Omnitts, speaking: None) -> No
 def test_a_check_that_breaks_is_a_finding(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch, speaking: None) -> None:
     monkeypatch.setattr(doctor, "ffmpeg", lambda: 1 / 0)
     monkeypatch.setattr(doctor, "devices", lambda machine: iter([Check("speech", "ok", "fine", speaks=True)]))
-    done = omnitts("doctor", "--offline")
-    assert done.code == 0
+    done = omnitts("doctor", "--offline").ended(0)
     assert b"fail" in done.out and b"ZeroDivisionError" in done.out
 
 

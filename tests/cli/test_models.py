@@ -45,8 +45,7 @@ def test_list_remote_and_a_folder_that_is_its_own_path(omnitts: Omnitts) -> None
     ],
 )
 def test_what_cannot_be_done_says_so(omnitts: Omnitts, arguments: list[str], code: int, words: list[str]) -> None:
-    done = omnitts("models", *arguments)
-    assert done.code == code and all(word in done.err for word in words), done.err
+    omnitts("models", *arguments).ended(code, *words)
 
 
 @pytest.mark.parametrize("command", ["path", "verify"])
@@ -70,6 +69,5 @@ def test_a_download_shows_folder_and_progress(capsys: pytest.CaptureFixture[str]
 
 def test_ctrl_c_says_that_a_download_continues(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "pull", lambda *_, **__: os.kill(os.getpid(), signal.SIGINT))
-    done = omnitts("models", "pull", "0.6b")
-    assert done.code == 130
+    done = omnitts("models", "pull", "0.6b").ended(130)
     assert done.err == "interrupted; what has arrived is kept, and the same command continues\n"

@@ -77,10 +77,9 @@ def test_json_has_the_language_that_was_spoken(omnitts: Omnitts, options: list[s
 
 def test_a_temperature_of_next_to_nothing_is_greedy_in_every_group(omnitts: Omnitts) -> None:
     for temperature in ("0", "1e-40"):
-        done = omnitts(
+        omnitts(
             "say", *TOY, "--temperature", temperature, "--codes", f"{temperature}.st", "-o", "a.wav", "Hello."
-        )
-        assert done.code == 0
+        ).ended(0)
     assert Path("0.st").read_bytes() == Path("1e-40.st").read_bytes()
 
 
@@ -94,14 +93,12 @@ def test_a_temperature_of_next_to_nothing_is_greedy_in_every_group(omnitts: Omni
 def test_without_a_loudspeaker_it_is_5_before_a_model_is_looked_for(
     omnitts: Omnitts, silent_machine: None, typed: str, words: str
 ) -> None:
-    done = omnitts(*typed.split())
-    assert done.code == 5 and "no sound output" in done.err and words in done.err
+    omnitts(*typed.split()).ended(5, "no sound output", words)
     assert left_in(Path()) == []
 
 
 def test_stdout_gets_a_wav_and_nothing_else(omnitts: Omnitts) -> None:
-    done = omnitts("say", *TOY, "-o", "-", "Hello there.")
-    assert done.code == 0
+    done = omnitts("say", *TOY, "-o", "-", "Hello there.").ended(0)
     assert done.out[:4] == b"RIFF"
     assert len(done.out) == 44 + 2 * 12 * 640
     raw = omnitts("say", *TOY, "-o", "-", "-F", "raw", "--json", "-q", "Hello there.")
@@ -174,8 +171,7 @@ def test_max_seconds_is_a_cap_like_max_frames(omnitts: Omnitts) -> None:
 
 
 def test_many_warnings_of_a_kind_are_folded(omnitts: Omnitts) -> None:
-    done = omnitts("say", *TOY, "-o", "a.wav", "--split", "line", "--json", stdin=b"One is here.\n" * 9)
-    assert done.code == 0
+    done = omnitts("say", *TOY, "-o", "a.wav", "--split", "line", "--json", stdin=b"One is here.\n" * 9).ended(0)
     assert len(done.json["warnings"]) == 4 and done.json["warnings"][-1].startswith("... and ")
     assert done.err.count("warning:") == 4
 
@@ -216,8 +212,7 @@ def test_a_suffix_of_another_format_gets_a_warning(omnitts: Omnitts, typed: str,
 
 def test_neither_a_text_nor_a_kept_file_is_replaced(omnitts: Omnitts) -> None:
     Path("book.txt").write_text("A whole book.")
-    done = omnitts("say", *TOY, "-o", "book.txt", "Hello.")
-    assert done.code == 2 and "book.txt is a text file" in done.err and "-f book.txt" in done.err
+    omnitts("say", *TOY, "-o", "book.txt", "Hello.").ended(2, "book.txt is a text file", "-f book.txt")
     assert Path("book.txt").read_text() == "A whole book."
     assert omnitts("say", *TOY, "-o", "book.txt", "-F", "wav", "Hello.").code == 0
     assert Path("book.txt").read_bytes()[:4] == b"RIFF"
@@ -302,16 +297,14 @@ def test_a_folder_that_does_not_exist_is_8(omnitts: Omnitts) -> None:
 
 
 def test_an_unknown_voice_is_4_with_the_nearest_name(omnitts: Omnitts) -> None:
-    done = omnitts("say", *TOY, "-v", "anne", "-o", "a.wav", "Hello.")
-    assert done.code == 4 and "did you mean 'ann'?" in done.err
+    done = omnitts("say", *TOY, "-v", "anne", "-o", "a.wav", "Hello.").ended(4, "did you mean 'ann'?")
     assert "set in" not in done.err
     assert left_in(Path()) == []
 
 
 def test_a_missing_preset_says_which_setting_names_it(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
     assert omnitts("config", "set", "preset", "missing").code == 0
-    done = omnitts("say", *TOY, "-o", "a.wav", "Hello.")
-    assert done.code == 2 and "preset 'missing' not found (set in " in done.err and "config.toml)" in done.err
+    omnitts("say", *TOY, "-o", "a.wav", "Hello.").ended(2, "preset 'missing' not found (set in ", "config.toml)")
     assert "'other' not found\n" in omnitts("say", *TOY, "--preset", "other", "-o", "a.wav", "Hello.").err
     monkeypatch.setenv("OMNITTS_PRESET", "none")
     assert "'none' not found (set in the environment)" in omnitts("say", *TOY, "-o", "a.wav", "Hello.").err
@@ -319,8 +312,7 @@ def test_a_missing_preset_says_which_setting_names_it(omnitts: Omnitts, monkeypa
 
 def test_a_missing_voice_or_model_says_what_names_it(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
     assert omnitts("config", "set", "voice", "anne").code == 0
-    done = omnitts("say", *TOY, "-o", "a.wav", "Hello.")
-    assert done.code == 4 and "voice 'anne' not found (set in " in done.err and "config.toml)" in done.err
+    omnitts("say", *TOY, "-o", "a.wav", "Hello.").ended(4, "voice 'anne' not found (set in ", "config.toml)")
     monkeypatch.setenv("OMNITTS_VOICE", "bea")
     assert "'bea' not found (set in the environment)" in omnitts("say", *TOY, "-o", "a.wav", "Hello.").err
     monkeypatch.setenv("OMNITTS_MODEL", "nowhere")
@@ -352,11 +344,9 @@ def test_runaway_speech_is_7_and_finished_pieces_are_kept(omnitts: Omnitts, monk
 
     plain = speaking.Stream._judge
     monkeypatch.setattr(speaking.Stream, "_judge", judge)
-    done = omnitts(
+    omnitts(
         "say", *TOY, "-b", "1", "--retries", "1", "-o", "a.wav", "Hello there, this is one. This is another one."
-    )
-    assert done.code == 7
-    assert "sentence 2 kept talking" in done.err and "2 tries" in done.err and "a.partial.wav" in done.err
+    ).ended(7, "sentence 2 kept talking", "2 tries", "a.partial.wav")
     assert left_in(Path()) == ["a.partial.wav"]
 
 
@@ -376,8 +366,7 @@ def test_an_internal_error_is_1_with_a_report(omnitts: Omnitts, monkeypatch: pyt
 
 @pytest.mark.parametrize("form", ["wav", "flac", "mp3", "ogg", "opus"])
 def test_a_full_disk_is_8(omnitts: Omnitts, form: str) -> None:
-    done = omnitts("say", *TOY, "-o", "/dev/full", "-F", form, "Hello there.")
-    assert done.code == 8 and "no space" in done.err
+    omnitts("say", *TOY, "-o", "/dev/full", "-F", form, "Hello there.").ended(8, "no space")
 
 
 def test_a_closed_pipe_is_141(started: Started) -> None:
@@ -572,8 +561,7 @@ def test_no_input_is_overwritten(omnitts: Omnitts, command: list[str]) -> None:
     for name, data in files.items():
         Path(name).write_bytes(data)
     Path("link.txt").symlink_to("book.txt")
-    done = omnitts(*command)
-    assert done.code == 3 and "would be overwritten, but it is read too" in done.err, done.err
+    omnitts(*command).ended(3, "would be overwritten, but it is read too")
     assert {name: Path(name).read_bytes() for name in files} == files
 
 
@@ -608,8 +596,7 @@ needs_ffmpeg = pytest.mark.skipif(not (shutil.which("ffmpeg") and shutil.which("
     "options", [("-o", "a.m4a"), ("-F", "m4a", "--no-play"), ("-o", "a.m4a", "--sample-rate", "44100")]
 )
 def test_aac_by_suffix_or_by_name(omnitts: Omnitts, options: tuple[str, ...]) -> None:
-    done = omnitts("say", *TOY, *options, "Hello there.")
-    assert done.code == 0, done.err
+    omnitts("say", *TOY, *options, "Hello there.").ended(0)
     (name,) = left_in(Path())
     (stream,) = probe(name)["streams"]
     assert (stream["codec_name"], stream["channels"]) == ("aac", 1) and name.endswith(".m4a")

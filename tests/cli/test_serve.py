@@ -60,6 +60,4 @@ def test_the_exit_code_is_the_servers(omnitts: Omnitts, served: type[Recorded], 
 
 def test_missing_packages_are_named(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "REQUIRED", {"not_there": "not-there", "nor_this": "nor-this"})
-    done = omnitts("serve")
-    assert done.code == 2 and "needs not-there, nor-this, which are not installed" in done.err
-    assert "pip install not-there nor-this" in done.err
+    omnitts("serve").ended(2, "needs not-there, nor-this, which are not installed", "pip install not-there nor-this")

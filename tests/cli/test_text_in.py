@@ -14,8 +14,7 @@ from omnitts_cli.text.american.phonemes import phonemes
 
 
 def pieces(omnitts: Omnitts, *arguments: str, stdin: bytes = b"") -> list[str]:
-    done = omnitts("say", "--dry-run", "--json", *arguments, stdin=stdin)
-    assert done.code == 0, done.err
+    done = omnitts("say", "--dry-run", "--json", *arguments, stdin=stdin).ended(0)
     return [piece["text"] for piece in done.objects]
 
 
@@ -40,10 +39,8 @@ def test_an_endless_input_without_words_is_refused(omnitts: Omnitts, monkeypatch
     monkeypatch.setattr(text_in, "LARGEST_DOCUMENT", 1 << 20)
     Path("a.txt").write_text("Hello.")
     for arguments in (["-f", "/dev/zero"], ["-f", "a.txt", "-f", "/dev/zero"]):
-        done = omnitts("say", "--dry-run", *arguments)
-        assert done.code == 3 and "there are no words in 1 MiB of /dev/zero" in done.err
-    done = omnitts("say", "--dry-run", stdin=bytes(2 << 20))
-    assert done.code == 3 and "there are no words in 1 MiB of standard input" in done.err
+        omnitts("say", "--dry-run", *arguments).ended(3, "there are no words in 1 MiB of /dev/zero")
+    omnitts("say", "--dry-run", stdin=bytes(2 << 20)).ended(3, "there are no words in 1 MiB of standard input")
     with pytest.raises(InputError, match="/dev/zero is larger than 1 MiB"):
         list(text_in.live_texts(None, TextIn(file=("/dev/zero",)), "play"))
     assert pieces(omnitts, stdin=bytes(1 << 19) + b"Words.") == ["Words."]
@@ -77,8 +74,7 @@ def test_a_lexicon_and_a_model_of_phonemes_show_what_is_spoken(omnitts: Omnitts)
 )  # fmt: skip
 def test_what_cannot_be_read_is_3(omnitts: Omnitts, name: str, data: bytes) -> None:
     Path(name).write_bytes(data)
-    done = omnitts("say", "-m", "random:toy", "--seed", "5", "--max-frames", "12", "-o", "a.wav", "-f", name)
-    assert done.code == 3, done.err
+    omnitts("say", "-m", "random:toy", "--seed", "5", "--max-frames", "12", "-o", "a.wav", "-f", name).ended(3)
     assert not Path("a.wav").exists()
 
 
@@ -129,8 +125,7 @@ def test_words_come_before_the_files(omnitts: Omnitts) -> None:
     ],
 )
 def test_stdin_without_words_is_shown(omnitts: Omnitts, text: bytes, file: list[str], message: str, hint: str) -> None:
-    done = omnitts("say", *file, "-o", "a.wav", stdin=text)
-    assert done.code == 3 and f"nothing to speak: {message}" in done.err and hint in done.err
+    omnitts("say", *file, "-o", "a.wav", stdin=text).ended(3, f"nothing to speak: {message}", hint)
     assert not Path("a.wav").exists()
 
 
@@ -197,7 +192,6 @@ def test_detect_passes_the_language_on_and_auto_only_refuses(omnitts: Omnitts) -
     toy = ("say", "-m", "random:toy", "--max-frames", "12", "-o", "a.wav")
     russian = "Когда последний паром уходит из гавани, весь остров затихает до утра."
     for code in ("auto", "detect", "ru"):
-        done = omnitts(*toy, "-l", code, russian)
-        assert done.code == 2 and "does not support Russian" in done.err
+        omnitts(*toy, "-l", code, russian).ended(2, "does not support Russian")
     assert omnitts(*toy, "-l", "detect", "Wenn die letzte Fähre den Hafen verlässt, wird es still.").code == 0
     assert "cannot detect the language" in omnitts(*toy, "-l", "detect", "12 34.").err

@@ -60,8 +60,7 @@ def test_several_clips_are_one_voice(omnitts: Omnitts, clip: str) -> None:
     texts = [
         "--ref-text", "This is what the clip says, more or less.", "--ref-text", "This is what the other one says.",
     ]  # fmt: skip
-    done = omnitts("voices", "save", "me", "-m", "random:toy", *twice, *texts)
-    assert done.code == 0, done.err
+    omnitts("voices", "save", "me", "-m", "random:toy", *twice, *texts).ended(0)
     voice = voice_files.load("me").voice
     assert voice.transcript == f"{texts[1]} {texts[3]}"
     assert voice.codes is not None and len(voice.codes) == 103  # 4 s, a breath and 4 s
@@ -80,8 +79,7 @@ def test_an_empty_clip_and_a_short_one_say_what_to_record(omnitts: Omnitts, tmp_
     empty.touch()
     soundfile.write(short, np.zeros(2400, np.float32), 24_000)
     for path in (empty, short):
-        done = omnitts("clone", *TOY, "-r", str(path), "Hello.")
-        assert done.code == 3 and "record 3 to 30 s of one speaker" in done.err
+        omnitts("clone", *TOY, "-r", str(path), "Hello.").ended(3, "record 3 to 30 s of one speaker")
 
 
 def test_design_needs_a_description_which_may_be_empty(omnitts: Omnitts) -> None:
@@ -94,8 +92,7 @@ def test_design_makes_takes_with_their_seeds(omnitts: Omnitts) -> None:
     call = ("design", *TOY, "-i", "deep", "--candidates", "3", "-O", "takes", "Hello there.")
     missing = ("-m", "hf:nobody/nothing", "--offline")
     assert omnitts("design", *missing, "-i", "deep", "-O", "takes", "Hello.").code == 4 and not Path("takes").exists()
-    done = omnitts(*call, "--json")
-    assert done.code == 0, done.err
+    done = omnitts(*call, "--json").ended(0)
     assert [one["seed"] for one in done.objects] == [5, 6, 7]
     assert sorted(path.name for path in Path("takes").iterdir()) == ["take-1.wav", "take-2.wav", "take-3.wav"]
     first = Path("takes/take-1.wav").read_bytes()
@@ -260,8 +257,7 @@ def test_a_voice_of_another_version_is_refused_and_renewed(omnitts: Omnitts, cli
     narrow = replace(old, voice=Cloned(first.voice.embedding[:256]))  # of a version with other widths
     for made in (narrow, old):
         voice_files.save(made, replace=True)
-        refused = omnitts("say", "-v", "me", *short, "-o", "a.wav", "Hello there.")
-        assert refused.code == 4 and "voices renew me" in refused.err
+        omnitts("say", "-v", "me", *short, "-o", "a.wav", "Hello there.").ended(4, "voices renew me")
     voice_files.save(replace(first, name="new"))
     assert omnitts("voices", "blend", "mix", "me:1", "new:1").code == 3
     assert omnitts("voices", "renew", "me").code == 0
@@ -379,8 +375,7 @@ def test_a_tuned_voice_speaks_through_its_merged_model(omnitts: Omnitts, tuned: 
     for name in ("tuned", "plain"):
         assert omnitts("say", "-v", name, *rest, "-o", f"{name}.wav").code == 0
     assert Path("tuned.wav").read_bytes() != Path("plain.wav").read_bytes()
-    refused = omnitts("say", "-v", "tuned", *rest, "-o", "far.wav", "--via", "http://127.0.0.1:1")
-    assert refused.code == 2
+    omnitts("say", "-v", "tuned", *rest, "-o", "far.wav", "--via", "http://127.0.0.1:1").ended(2)
     shown = omnitts("voices", "show", "tuned", "--json").json
     assert shown["consent"] == "Anna, today" and shown["rank"] == "4"
 

@@ -195,8 +195,7 @@ def test_a_row_that_kills_three_workers_fails_and_others_go_on(omnitts: Any, mon
         return True
 
     actors = two_workers(monkeypatch, dies)
-    done = omnitts("batch", "rows.jsonl", "-O", "out", *TOY, "--ray", "local")
-    assert done.code == 6 and "3 workers died while they spoke it" in done.err, done.err
+    omnitts("batch", "rows.jsonl", "-O", "out", *TOY, "--ray", "local").ended(6, "3 workers died while they spoke it")
     assert sum(actor.deaths for actor in actors) == 3
     rows = [json.loads(line) for line in Path("out/manifest.jsonl").read_text().splitlines()]
     assert [(row["id"], row["code"]) for row in rows if row["status"] == "failed"] == [("r17", "poison")]
@@ -220,8 +219,7 @@ def test_a_row_that_kills_three_workers_fails_and_others_go_on(omnitts: Any, mon
 def test_an_address_without_a_cluster(omnitts: Any, address: str, code: int, message: str) -> None:
     pytest.importorskip("ray")
     Path("m.txt").write_text("One.")
-    done = omnitts("batch", "m.txt", "-O", "out", *TOY, "--ray", address)
-    assert done.code == code and message in done.err and "--ray local" in done.err
+    omnitts("batch", "m.txt", "-O", "out", *TOY, "--ray", address).ended(code, message, "--ray local")
 
 
 def test_a_worker_that_cannot_start() -> None:

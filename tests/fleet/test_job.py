@@ -25,8 +25,7 @@ CSV = "id,text\na,Hello there.\nb,Good morning.\nc,How are you today?\n"
 
 
 def batch(omnitts: Call, *arguments: str, stdin: bytes = b"", code: int = 0) -> dict[str, Any]:
-    done = omnitts("batch", *arguments, *TOY, stdin=stdin)
-    assert done.code == code, done.err
+    done = omnitts("batch", *arguments, *TOY, stdin=stdin).ended(code)
     return dict(done.objects[0]) | {"err": done.err}
 
 
@@ -84,8 +83,7 @@ def test_a_folder_of_texts_does_not_speak_its_own_reports(omnitts: Call) -> None
     assert batch(omnitts, "texts", "-O", "texts/out")["rows"] == 1
     assert batch(omnitts, "texts", "-O", "texts/out")["rows"] == 1
     before = Path("texts/out/manifest.jsonl").read_bytes()
-    done = omnitts("batch", "texts/out", "-O", "texts/out", *TOY)
-    assert done.code == 3 and "texts/out has no rows" in done.err
+    omnitts("batch", "texts/out", "-O", "texts/out", *TOY).ended(3, "texts/out has no rows")
     assert Path("texts/out/manifest.jsonl").read_bytes() == before
     Path("texts/report.md").write_text("Good day.")  # of somebody else
     assert batch(omnitts, "texts", "-O", "texts/out")["rows"] == 2
@@ -394,8 +392,7 @@ def test_empty_rows_may_be_silence(omnitts: Call) -> None:
 
 def test_an_unknown_field_stops_everything(omnitts: Call) -> None:
     Path("m.jsonl").write_text('{"text": "One."}\n{"text": "Two.", "speeed": 1}\n')
-    done = omnitts("batch", "m.jsonl", "-O", "out", *TOY)
-    assert done.code == 3 and "m.jsonl line 2: unknown field 'speeed'" in done.err and "'speed'" in done.err
+    omnitts("batch", "m.jsonl", "-O", "out", *TOY).ended(3, "m.jsonl line 2: unknown field 'speeed'", "'speed'")
     done = omnitts("batch", "-", "-O", "out", *TOY, stdin=Path("m.jsonl").read_bytes())
     assert done.code == 3 and "error: standard input line 2: unknown field" in done.err
     assert batch(omnitts, "m.jsonl", "-O", "out", "--ignore-unknown")["spoken"] == 2
@@ -440,8 +437,7 @@ def test_refusals(omnitts: Call, words: list[str], code: int, message: str) -> N
     Path("empty.jsonl").write_text("\n")
     Path("here").mkdir()
     Path("here/a.txt").write_text("Hello.")
-    done = omnitts("batch", *words, *TOY)
-    assert done.code == code and message in done.err, done.err
+    omnitts("batch", *words, *TOY).ended(code, message)
 
 
 @pytest.mark.parametrize(
@@ -453,8 +449,7 @@ def test_refusals(omnitts: Call, words: list[str], code: int, message: str) -> N
 )  # fmt: skip
 def test_the_hint_names_a_kind_that_fits(omnitts: Call, content: str, kind: str) -> None:
     Path("rows.dat").write_text(content)
-    done = omnitts("batch", "rows.dat", "-O", "out", *TOY)
-    assert done.code == 2 and f"--manifest-format {kind}\n" in done.err
+    omnitts("batch", "rows.dat", "-O", "out", *TOY).ended(2, f"--manifest-format {kind}\n")
 
 
 @pytest.mark.skipif(not library.usable(), reason="needs the compiled library")
@@ -469,8 +464,7 @@ def test_an_exact_corpus_has_one_fingerprint(omnitts: Call, monkeypatch: pytest.
     assert Path("out/.omnitts/exact").read_text() == done["exact"]
     Path("m.csv").write_text(CSV + "new,One more.\n")
     monkeypatch.setattr(job, "bits_of", lambda tts: "another")
-    done = omnitts("batch", "m.csv", "-O", "out", "--exact", *TOY)
-    assert done.code == 5 and "this device has another" in done.err and "omnitts doctor" in done.err
+    omnitts("batch", "m.csv", "-O", "out", "--exact", *TOY).ended(5, "this device has another", "omnitts doctor")
 
 
 def test_a_recogniser_that_is_not_there_is_4(omnitts: Call) -> None:
@@ -492,8 +486,7 @@ def test_full_disk_is_found_before_the_start(omnitts: Call, monkeypatch: pytest.
 
     Path("m.csv").write_text(CSV)
     monkeypatch.setattr(disk, "free_bytes", lambda folder: 1000)
-    done = omnitts("batch", "m.csv", "-O", "out", *TOY)
-    assert done.code == 8 and "1,000 are free" in done.err
+    omnitts("batch", "m.csv", "-O", "out", *TOY).ended(8, "1,000 are free")
 
 
 @pytest.mark.parametrize(

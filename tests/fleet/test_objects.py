@@ -22,8 +22,7 @@ Texts = dict[str, str]
 
 def speak(omnitts: Call, out: str, texts: Texts, *more: str) -> dict[str, Any]:
     Path("m.jsonl").write_text("".join(json.dumps({"id": id, "text": text}) + "\n" for id, text in texts.items()))
-    done = omnitts("batch", "m.jsonl", "-O", out, "--shard-size", "100KB", *TOY, *more, "--json")
-    assert done.code == 0, done.err
+    done = omnitts("batch", "m.jsonl", "-O", out, "--shard-size", "100KB", *TOY, *more, "--json").ended(0)
     return dict(done.objects[0]) | {"err": done.err}
 
 
@@ -113,13 +112,11 @@ def test_what_is_not_ours_is_left_alone(omnitts: Call, memory: str) -> None:
     Path("m.txt").write_text("One.\n")
     bucket = Bucket(memory)
     bucket.put("manifest.jsonl", b"theirs")
-    done = omnitts("batch", "m.txt", "-O", memory, *TOY)
-    assert done.code == 8 and "that is not ours" in done.err
+    omnitts("batch", "m.txt", "-O", memory, *TOY).ended(8, "that is not ours")
     bucket.remove(["manifest.jsonl"])
     bucket.put("a.flac", b"theirs")
     for more in (["--fresh", "-y"], ["--flat"]):
-        done = omnitts("batch", "m.txt", "-O", memory, *TOY, *more)
-        assert done.code == 8 and "was not made by omnitts batch" in done.err
+        omnitts("batch", "m.txt", "-O", memory, *TOY, *more).ended(8, "was not made by omnitts batch")
     assert bucket.get("a.flac") == b"theirs"
 
 

@@ -23,8 +23,7 @@ CSV = "id,text\na,Same.\nb,Same.\nc,Other.\n"
 
 
 def run(omnitts: Call, *more: str) -> dict[str, Any]:
-    done = omnitts("batch", "m.csv", "-O", "out", *more, *TOY)
-    assert done.code == 0, done.err
+    done = omnitts("batch", "m.csv", "-O", "out", *more, *TOY).ended(0)
     return dict(done.objects[0])
 
 
@@ -132,8 +131,7 @@ def test_prune_writes_shards_anew(omnitts: Call, to: str) -> None:
 
     def speak(*more: str) -> dict[str, Any]:
         Path("m.jsonl").write_text("".join(json.dumps({"id": id, "text": text}) + "\n" for id, text in texts.items()))
-        done = omnitts("batch", "m.jsonl", "-O", "out", *options, *more, *TOY)
-        assert done.code == 0, done.err
+        done = omnitts("batch", "m.jsonl", "-O", "out", *options, *more, *TOY).ended(0)
         return dict(done.objects[0]) | {"err": done.err}
 
     assert speak()["spoken_now"] == 50
@@ -156,8 +154,7 @@ def test_prune_writes_shards_anew(omnitts: Call, to: str) -> None:
             assert hashlib.sha256(data).hexdigest() == row["sha256"]
     again = speak("--prune", "-y", "--verify-files")
     assert again["spoken_now"] == 0 and "removed" not in again["err"]
-    refused = omnitts("batch", "m.jsonl", "-O", "out", "--to", "files", *TOY)
-    assert refused.code == 2 and f"was made with --to {to}, not files" in refused.err
+    omnitts("batch", "m.jsonl", "-O", "out", "--to", "files", *TOY).ended(2, f"was made with --to {to}, not files")
 
 
 def test_a_lost_shard_is_made_again(omnitts: Call) -> None:

@@ -42,8 +42,7 @@ def test_a_killed_run_goes_on(home: Path, omnitts: Any, s3: str) -> None:
     assert omnitts("batch", "rows.jsonl", "-O", "whole", *TOY).code == 0
     died = child(f"{s3}/out", {"at": 2, "op": "put_files", "how": "half"}, *SHARDS)
     assert died.returncode == -signal.SIGKILL
-    done = omnitts("batch", "rows.jsonl", "-O", f"{s3}/out", *TOY, "--json")
-    assert done.code == 0, done.err
+    done = omnitts("batch", "rows.jsonl", "-O", f"{s3}/out", *TOY, "--json").ended(0)
     assert 0 < done.json["spoken_now"] < 40  # what was committed is not made again
     assert sums(f"{s3}/out") == sums("whole") and stored(f"{s3}/out") == sorted(sums(f"{s3}/out").values())
 
@@ -142,8 +141,7 @@ def test_what_a_lost_worker_kept_is_spoken_again(
     manifest(70)
     assert omnitts("batch", "rows.jsonl", "-O", "whole", *TOY).code == 0
     actors = two_workers(monkeypatch, lambda actor, rows: actor.leases == 2)
-    done = omnitts("batch", "rows.jsonl", "-O", f"{s3}/out", *TOY, "--to", to, "--ray", "local", "--json")
-    assert done.code == 0, done.err
+    omnitts("batch", "rows.jsonl", "-O", f"{s3}/out", *TOY, "--to", to, "--ray", "local", "--json").ended(0)
     assert [actor.deaths for actor in actors] == [1, 1]  # the last one need not start again if the other does its rows
     assert sums(f"{s3}/out") == sums("whole") and stored(f"{s3}/out") == sorted(sums(f"{s3}/out").values())
     segments = Bucket(f"{s3}/out").sizes(FOLDER)

@@ -177,8 +177,7 @@ ASR = [
 
 def corpus(omnitts: Call, *more: str, code: int) -> list[dict[str, Any]]:
     Path("m.txt").write_text("\n".join(TEXTS))
-    done = omnitts("batch", "m.txt", "-O", "out", *ASR, *more)
-    assert done.code == code, done.err
+    omnitts("batch", "m.txt", "-O", "out", *ASR, *more).ended(code)
     return [json.loads(line) for line in Path("out/manifest.jsonl").read_text().splitlines()]
 
 

@@ -180,8 +180,7 @@ def test_single_words_give_the_sound_of_play_live(
 
     played = Played()
     monkeypatch.setattr(sound_out, "open_speaker", lambda *_: played)
-    done = omnitts("play", "--live", "-m", "random:toy", "--seed", "7", "-d", "cpu", stdin="".join(WORDS).encode())
-    assert done.code == 0, done.err
+    omnitts("play", "--live", "-m", "random:toy", "--seed", "7", "-d", "cpu", stdin="".join(WORDS).encode()).ended(0)
     with connect(f"ws://127.0.0.1:{server.port}/v1/audio/speech/stream") as socket:
         config = {"seed": 7, "response_format": "pcm", "stream_audio": True, "model": "random:toy"}
         for message in (
@@ -197,8 +196,7 @@ def test_single_words_give_the_sound_of_play_live(
 
 
 def test_our_bench(server: Running, omnitts: Omnitts) -> None:
-    done = omnitts("bench", "--url", server.url, "-c", "1,3", "-n", "6", "--frames", "7", "--json")
-    assert done.code == 0, done.err
+    done = omnitts("bench", "--url", server.url, "-c", "1,3", "-n", "6", "--frames", "7", "--json").ended(0)
     assert [(level["failed"], level["frames"]) for level in done.json["levels"]] == [(0, 42), (0, 42)]
     assert done.json["model"] == "random:toy" and done.json["levels"][0]["ttfp_ms"]["median"] > 0
     done = omnitts("bench", "--url", server.url, "-c", "2", "-n", "6", "--frames", "7", "--vs", "engine",
@@ -244,8 +242,7 @@ def test_the_ai_sdk(server: Running) -> None:
 def test_every_way_gives_the_same_samples(omnitts: Omnitts, home: Path) -> None:
     """say, HTTP whole, HTTP stream, events, the batch endpoint, the client of OpenAI, and --via."""
     say = ("say", "-v", "clara", "-l", "en", "--seed", "7", "-F", "raw", TEXT)
-    done = omnitts(*say, "-d", "cpu", "--via", "off", "-o", "say.raw")
-    assert done.code == 0, done.err
+    omnitts(*say, "-d", "cpu", "--via", "off", "-o", "say.raw").ended(0)
     said = Path("say.raw").read_bytes()
     with start(("tiny",)) as server:
         with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none") as made:  # a model without styles

@@ -116,8 +116,7 @@ def test_a_script_without_the_nonce_does_not_run(driver: Any, server: Served) ->
 
 
 def test_it_plays_the_speech_that_a_plain_client_gets(page: Page, server: Served, downloads: Path) -> None:
-    page.write("text", TEXT)
-    page.speak()
+    page.speak(TEXT)
     status = page["status"].text
     assert "first sound after" in status and "seed 7" in status
     voice = page.run("return document.getElementById('voice').value")
@@ -129,12 +128,11 @@ def test_it_plays_the_speech_that_a_plain_client_gets(page: Page, server: Served
 
 
 def test_the_sound_moves_along_and_ends(page: Page) -> None:
-    page.write("text", "Go.")
     page.run(
         "window.positions = new Set();"
         "setInterval(() => positions.add(Number(document.getElementById('position').value)), 20)"
     )
-    page.speak()
+    page.speak("Go.")
     until(lambda: page.position and page.state == "idle", "the speech ends")
     passed = page.run("return [...positions]")
     assert len(passed) > 3 and passed == sorted(passed), "the position moves along"
@@ -154,8 +152,7 @@ def test_it_plays_while_the_rest_is_made_and_stop_frees_the_slot(page: Page, ser
 
 
 def test_the_waveform_is_drawn_and_a_click_in_it_seeks(page: Page) -> None:
-    page.write("text", TEXT)
-    page.speak()
+    page.speak(TEXT)
     page.click("play")  # pause
     coloured = page.run(
         "const canvas = document.querySelector('canvas');"
@@ -169,8 +166,7 @@ def test_the_waveform_is_drawn_and_a_click_in_it_seeks(page: Page) -> None:
 
 @pytest.mark.parametrize(("format", "magic"), [("mp3", b"\xff"), ("flac", b"fLaC"), ("opus", b"OggS")])
 def test_it_downloads_other_formats(page: Page, downloads: Path, format: str, magic: bytes) -> None:
-    page.write("text", "Go.")
-    page.speak()
+    page.speak("Go.")
     page.run("document.getElementById('format').value = arguments[0]", format)
     data = downloaded(page, downloads, f"speech.{format}")
     assert data[:4].lstrip(b"ID3").startswith(magic[:1])
@@ -180,8 +176,7 @@ def test_it_downloads_other_formats(page: Page, downloads: Path, format: str, ma
 def test_it_speaks_in_a_described_voice(page: Page) -> None:
     page.choose("described")
     page.write("description", "a deep, slow man")
-    page.write("text", "Go.")
-    page.speak()
+    page.speak("Go.")
     assert page.seconds > 0
 
 
@@ -204,7 +199,7 @@ def test_it_clones_an_uploaded_clip_only_with_consent(page: Page, tmp_path: Path
     assert "allows you" in page["error"].text and page.focused == "consent"
     page.click("consent")
     page.write("transcript", "la la la")
-    page.speak()
+    page.speak("Go.")
     assert page.seconds > 0
 
 
@@ -219,8 +214,7 @@ def test_it_records_a_clip(page: Page) -> None:
     until(lambda: page.position > 0.1, "the clip is played")
     page.click("stop")
     page.click("consent")
-    page.write("text", "Go.")
-    page.speak()
+    page.speak("Go.")
     assert page.seconds > 0
 
 
@@ -235,8 +229,7 @@ def test_a_cloned_voice_can_be_saved_used_and_deleted(page: Page, tmp_path: Path
     until(lambda: page["status"].text == "Saved the voice friend." or page["error"].text, "the voice is saved")
     assert page["error"].text == ""
     assert page.run("return document.getElementById('voice').value") == "friend" and page.focused == "voice"
-    page.write("text", "Go.")
-    page.speak()
+    page.speak("Go.")
     assert "voice friend" in page["status"].text
     page.click("remove")
     page.driver.switch_to.alert.accept()
@@ -261,18 +254,15 @@ def test_errors_of_the_server_are_shown_in_its_own_words(driver: Any, server: Se
     until(lambda: page["error"].text, "an error")
     assert "20000" in page["error"].text or "20,000" in page["error"].text
     assert page["error"].get_attribute("role") == "alert"
-    page.write("text", "Go.")
-    page.speak()
+    page.speak("Go.")
     assert not page["error"].is_displayed()
     assert all("400" in line for line in page.console())  # Chromium writes down every status of 400 and above
 
 
 def test_notices_about_the_text_are_shown_until_the_next_one(page: Page) -> None:
-    page.write("text", "Wait. [pause:90s] Go.")
-    page.speak()
+    page.speak("Wait. [pause:90s] Go.")
     assert page["notices"].text.startswith("Notice: [pause:90s] is cut to 60 s, the longest pause")
-    page.write("text", "Go.")
-    page.speak()
+    page.speak("Go.")
     assert not page["notices"].is_displayed()
 
 
@@ -309,8 +299,7 @@ def test_a_server_with_a_key_asks_for_it(driver: Any, tmp_path: Path) -> None:
         page.press("\ue007")  # Enter
         until(lambda: page["server"].text == "random:toy", "the key is accepted")
         assert not page["key"].is_displayed() and not page["error"].is_displayed()
-        page.write("text", "Go.")
-        page.speak()
+        page.speak("Go.")
         assert "s3cret" not in page.driver.current_url
         page.console()
 
@@ -325,8 +314,7 @@ def test_a_page_over_plain_http_from_another_machine_plays_and_says_why_it_canno
     page.click("record")
     assert "microphone" in page["status"].text
     page.choose("named")
-    page.write("text", "Go.")
-    page.speak()
+    page.speak("Go.")
     until(lambda: page.position > 0, "it plays")
 
 
@@ -455,8 +443,7 @@ def test_text_is_readable_in_light_and_dark(open_page: Callable[..., Page], driv
 
 def test_reduced_motion_moves_the_waveform_twice_a_second(page: Page) -> None:
     with preferring(page.driver, "prefers-reduced-motion", "reduce"):
-        page.write("text", TEXT)
-        page.speak()
+        page.speak(TEXT)
         page.run(
             "window.frames_drawn = 0; window.since = 0; const draw = CanvasRenderingContext2D.prototype.clearRect;"
             "CanvasRenderingContext2D.prototype.clearRect = function (...a) { frames_drawn++; draw.apply(this, a) }"

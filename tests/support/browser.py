@@ -114,8 +114,9 @@ class Page:
     def focused(self) -> str:
         return str(self.run("return document.activeElement.id || document.activeElement.tagName.toLowerCase()"))
 
-    def speak(self) -> None:
-        """Speaks and waits until all is made."""
+    def speak(self, text: str) -> None:
+        """Speaks it and waits until all is made."""
+        self.write("text", text)
         self.click("speak")
         self.made()
 

@@ -40,6 +40,12 @@ class Done:
     def objects(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.out.decode().splitlines()]
 
+    def ended(self, code: int, *said: str) -> Done:
+        """Itself, if it ended with this code and said all of that on stderr."""
+        missing = [words for words in said if words not in self.err]
+        assert self.code == code and not missing, f"code {self.code}, not said {missing}: {self.err}"
+        return self
+
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

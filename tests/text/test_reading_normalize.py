@@ -73,8 +73,7 @@ def test_the_extra_itself() -> None:
 
 def test_subtitles_and_results_keep_what_was_written(omnitts: Omnitts, landed: Path) -> None:
     call = ["say", "--max-frames", "6", "--seed", "1", "-o", "a.wav", "--subs", "a.srt", "--json"]
-    done = omnitts(*call, "It costs $5.50 today.")
-    assert done.code == 0, done.err
+    done = omnitts(*call, "It costs $5.50 today.").ended(0)
     assert done.json["sentences"][0]["text"] == "It costs $5.50 today."
     assert "$5.50" in Path("a.srt").read_text()
 

@@ -161,9 +161,7 @@ def test_a_recipe_may_have_some_of_the_languages() -> None:
 
 def by_the_command(model: Path, omnitts: Omnitts) -> None:
     for words in (["-l", "es", "Hola, ¿qué tal? 7 días."], ["La maison est grande et le vin est bon."], ["Why not?"]):
-        done = omnitts("say", *words, "-m", str(model), "-o", "a.wav", "-d", "cpu", "--max-frames", "5")
-        assert done.code == 0, done.err
+        omnitts("say", *words, "-m", str(model), "-o", "a.wav", "-d", "cpu", "--max-frames", "5").ended(0)
         assert len(soundfile.read("a.wav")[0]) > 0
         Path("a.wav").unlink()
-    done = omnitts("say", "-l", "de", "Guten Tag.", "-m", str(model), "-o", "a.wav", "-d", "cpu")
-    assert done.code == 2 and "Spanish" in done.err
+    omnitts("say", "-l", "de", "Guten Tag.", "-m", str(model), "-o", "a.wav", "-d", "cpu").ended(2, "Spanish")

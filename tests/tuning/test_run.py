@@ -60,8 +60,7 @@ def test_a_tuned_voice_is_saved_and_speaks(omnitts: Omnitts, folder: Path, monke
     before = {path: path.read_bytes() for path in model.rglob("*") if path.is_file()}
     done = omnitts(
         "tune", str(folder), *ARGUMENTS, "-m", str(model), "--consent", "me, today", "--licence", "CC0", "--json"
-    )
-    assert done.code == 0, done.err
+    ).ended(0)
     record = done.json
     assert record["won"] and record["clips"] == 30 and record["held_out_after"] <= record["held_out_before"]
     voice = voice_files.load("me")
@@ -212,8 +211,7 @@ def test_missing_texts_are_transcribed_once(
     model = ("-m", str(tune_kit.folder("small")), "-O", str(home / "run"), "--transcribe", "--consent", "me", "--json")
     assert omnitts("tune", str(folder), *ARGUMENTS, *model, "--dry-run").code == 0
     assert len(json.loads((home / "run" / "transcripts.json").read_text())) == 20
-    done = omnitts("tune", str(folder), *ARGUMENTS, *model)
-    assert done.code == 0, done.err
+    done = omnitts("tune", str(folder), *ARGUMENTS, *model).ended(0)
     assert done.json["mended"]["transcribed"] == 20 and done.json["clips"] == 30
     assert done.json["wer"] == done.json["wer_cloned"] == 1.0 and done.json["won"]
     assert len(json.loads((home / "run" / "transcripts.json").read_text())) == 20
@@ -282,8 +280,7 @@ def test_speakers_get_a_voice_each(omnitts: Omnitts, folder: Path, monkeypatch: 
              for n, path in enumerate(sorted(folder.glob("*.wav")))]  # fmt: skip
     (folder / "metadata.csv").write_text("\n".join(["file_name,text,speaker", *lines]))
     model = ("-m", str(tune_kit.folder("small")), "--consent", "both", "--json")
-    done = omnitts("tune", str(folder), *ARGUMENTS, *model)
-    assert done.code == 0, done.err
+    done = omnitts("tune", str(folder), *ARGUMENTS, *model).ended(0)
     assert done.json["speakers"] == {"Ann B": "me-ann-b", "bob": "me-bob"} and voice_files.names() == [
         "me-ann-b",
         "me-bob",
@@ -307,8 +304,7 @@ def test_all_weights_become_a_model_folder(
 
     monkeypatch.setattr(run.TuneRun, "forget_learned", forgotten)
     model = ("-m", str(tune_kit.folder("small")), "-O", str(home / "run"), "--consent", "me, today", "--json", "--full")
-    done = omnitts("tune", str(folder), *ARGUMENTS, *model)
-    assert done.code == 0, done.err
+    done = omnitts("tune", str(folder), *ARGUMENTS, *model).ended(0)
     assert done.json["won"] and Path(done.json["voice"]) == home / "run" / "model" and voice_files.names() == []
     rest = ("-o", "me.wav", "hello", "--max-frames", "4", "--retries", "0")
     assert omnitts("say", "-m", done.json["voice"], "-v", "me", *rest).code == 0
