@@ -37,11 +37,7 @@ MODEL = "omni"
 
 
 def ask(
-    question: Question,
-    spoken: Spoken,
-    thinks: Thinks,
-    opener: ModelOpener,
-    words: list[str] | None = None,
+    question: Question, spoken: Spoken, thinks: Thinks, opener: ModelOpener, words: list[str] | None = None
 ) -> None:
     """Ask a language model a question; it answers in text or speech."""
     if spoken.audio_device == "list":
@@ -225,11 +221,7 @@ def opened_chat(name: str | None, system: str | None, *, ids: bool) -> ChatFile 
 
 @contextmanager
 def opened(
-    thinks: Thinks,
-    question: Question,
-    spoken: Spoken,
-    stage: Stage | None,
-    opener: ModelOpener,
+    thinks: Thinks, question: Question, spoken: Spoken, stage: Stage | None, opener: ModelOpener
 ) -> Iterator[Answers]:
     """The open model, after everything else has been checked. It gets a voice if there is a place for sound."""
     if thinks.llm is not None:
@@ -257,11 +249,7 @@ def opened(
 
 @contextmanager
 def opened_llm(
-    thinks: Thinks,
-    question: Question,
-    spoken: Spoken,
-    stage: Stage | None,
-    opener: ModelOpener,
+    thinks: Thinks, question: Question, spoken: Spoken, stage: Stage | None, opener: ModelOpener
 ) -> Iterator[Answers]:
     """The chat model of --llm. If there is a place for sound, the model of -m speaks for it."""
     llm, speech = str(thinks.llm), Speech(model=thinks.model, voice=spoken.voice)
@@ -423,12 +411,7 @@ def answer_lines(
 
 
 def submitted(
-    assistant: Answers,
-    words: str,
-    system: str | None,
-    question: Question,
-    spoken: Spoken,
-    stage: Stage | None,
+    assistant: Answers, words: str, system: str | None, question: Question, spoken: Spoken, stage: Stage | None
 ) -> Reply:
     """The reply to one of many questions."""
     turns, options = conversation(words, system), options_of(question)

@@ -28,12 +28,7 @@ SHOWN_BAD = 5
 
 
 def batch(
-    manifest: str,
-    corpus: Corpus,
-    checks: Verification,
-    text: TextIn,
-    speech: Speech,
-    opener: ModelOpener,
+    manifest: str, corpus: Corpus, checks: Verification, text: TextIn, speech: Speech, opener: ModelOpener
 ) -> None:
     """Speak the rows of a manifest into a folder. The same command again continues where it stopped."""
     if not hasattr(os, "pread"):

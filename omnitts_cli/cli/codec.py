@@ -41,13 +41,7 @@ LARGEST_BYTES = 2**30
 CHUNK = 32  # frames decoded at once
 
 
-def encode(
-    sound: str,
-    model: Model,
-    opener: ModelOpener,
-    file: str | None = None,
-    output: str | None = None,
-) -> None:
+def encode(sound: str, model: Model, opener: ModelOpener, file: str | None = None, output: str | None = None) -> None:
     """Encode sound to codec codes."""
     if (file is None) == (output is None):
         hint = f"omnitts codec encode {sound} -o {file or 'codes.safetensors'}"
@@ -74,13 +68,7 @@ def encode(
     console.record(status="ok", output=file, frames=int(made.shape[0]), groups=int(made.shape[1]))
 
 
-def decode(
-    file: str,
-    model: Model,
-    output: Output,
-    opener: ModelOpener,
-    sound: str | None = None,
-) -> None:
+def decode(file: str, model: Model, output: Output, opener: ModelOpener, sound: str | None = None) -> None:
     """Decode codec codes to sound."""
     if sound is not None:
         if output.output is not None:

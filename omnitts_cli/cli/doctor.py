@@ -55,13 +55,7 @@ class Check:
     numbers: dict[str, Any] = field(default_factory=dict)
 
 
-def doctor(
-    opener: ModelOpener,
-    model: Model,
-    kernels: bool,
-    card: str | None,
-    rows: str | None,
-) -> None:
+def doctor(opener: ModelOpener, model: Model, kernels: bool, card: str | None, rows: str | None) -> None:
     """Check this machine. Exit code 0 if speech works on any device, else 5."""
     if kernels:
         return show(opener.machine, card, number_of(rows), model.model or EMBEDDED)

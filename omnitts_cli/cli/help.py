@@ -116,12 +116,7 @@ class Example(CodeBlock):
 class Page(Markdown):
     """A page of help."""
 
-    elements: ClassVar = {
-        **Markdown.elements,
-        "heading_open": LeftHeading,
-        "fence": Example,
-        "code_block": Example,
-    }
+    elements: ClassVar = {**Markdown.elements, "heading_open": LeftHeading, "fence": Example, "code_block": Example}
 
 
 def completion(messages: Messages, shell: str) -> None:

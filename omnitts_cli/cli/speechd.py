@@ -25,13 +25,7 @@ SWITCH_S = 0.0005
 ADD = 'AddModule "omnitts" "sd_omnitts" "omnitts.conf"'
 
 
-def speechd(
-    install: bool,
-    uninstall: bool,
-    print_generic: bool,
-    speech: Speech,
-    opener: ModelOpener,
-) -> None:
+def speechd(install: bool, uninstall: bool, print_generic: bool, speech: Speech, opener: ModelOpener) -> None:
     """Speak for screen readers: a module of Speech Dispatcher."""
     if install + uninstall + print_generic > 1:
         raise UsageError("use one of --install, --uninstall and --print-generic", hint="leave the others out")

@@ -23,12 +23,7 @@ SHOWN_LEFT_OUT = 5  # names of each kind
 
 
 def tune(
-    recordings: str,
-    tuning: Tuning,
-    model: Model,
-    opener: ModelOpener,
-    yes: bool = False,
-    force: bool = False,
+    recordings: str, tuning: Tuning, model: Model, opener: ModelOpener, yes: bool = False, force: bool = False
 ) -> None:
     """Teach a model a voice from a person's recordings."""
     if tuning.rm:

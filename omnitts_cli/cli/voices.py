@@ -204,10 +204,7 @@ def of_adapter(folder: Path, model: str) -> SavedVoice:
 def import_(file: str, messages: Messages, name: str | None = None, model: str = EMBEDDED, force: bool = False) -> None:
     """Import a voice file, or a folder with an adapter."""
     if is_recording(Path(file)):
-        raise InputError(
-            f"{file} is a recording, not a voice file",
-            hint=f"omnitts voices save NAME -r {file}",
-        )
+        raise InputError(f"{file} is a recording, not a voice file", hint=f"omnitts voices save NAME -r {file}")
     voice = of_adapter(Path(file), model) if Path(file).is_dir() else voice_files.read(Path(file))
     name = name or voice.name
     refuse_namesake(name, force)
@@ -216,13 +213,7 @@ def import_(file: str, messages: Messages, name: str | None = None, model: str =
     console.record(status="ok", name=name, file=str(kept))
 
 
-def blend(
-    name: str,
-    parts: list[str],
-    model: Model,
-    opener: ModelOpener,
-    force: bool = False,
-) -> None:
+def blend(name: str, parts: list[str], model: Model, opener: ModelOpener, force: bool = False) -> None:
     """Blend saved voices, or the model's own, into a new one."""
     if ":" in name:  # the name of the blend is missing, or not in front
         names = [part for part in parts if ":" not in part] or ["NAME"]
