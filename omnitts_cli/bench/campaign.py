@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from omnitts_cli.bench.gauge import Gauge
 from omnitts_cli.bench.load import LEAST_ROUNDS, Extent, Run, apart_loop, arrivals, closed_loop, open_loop
 from omnitts_cli.bench.record import Result, Work
 from omnitts_cli.bench.stats import PERCENTILES, LoadLevel, level
-from omnitts_cli.bench.target import BenchTarget, Ended
+from omnitts_cli.bench.target import BenchTarget, Ended, Gauge
 
 TURNS = 4
 """How often two variants take turns within a level, so that other load on the machine affects both."""

@@ -11,10 +11,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from omnitts_cli.audio.chunk import Chunk
-from omnitts_cli.bench.gauge import Gauge
 from omnitts_cli.bench.meter import RequestMeter
 from omnitts_cli.bench.record import Result, Work
-from omnitts_cli.bench.target import Closed, Ended
+from omnitts_cli.bench.target import Closed, Ended, Gauge
 from omnitts_cli.errors import ModelError, OmniError
 from omnitts_cli.request import Failed
 from omnitts_cli.speech.loop import Loop

@@ -16,10 +16,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from omnitts_cli.bench.gauge import Gauge
 from omnitts_cli.bench.meter import RequestMeter
 from omnitts_cli.bench.record import Result, Work
-from omnitts_cli.bench.target import Closed, Ended
+from omnitts_cli.bench.target import Closed, Ended, Gauge
 from omnitts_cli.bench.wave import RawSamples, WavStream, WireError
 from omnitts_cli.errors import DeviceError, ModelError, OmniError
 from omnitts_cli.parse import json_object

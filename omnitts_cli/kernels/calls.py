@@ -262,26 +262,11 @@ def of_codec(
     others = [one for one in (residual, before) if one is not None]
     every = others if out is None else [*others, out]
     return CodecCall(
-        rows,
-        type_name(layer.weight.dtype),
-        length - (layer.taps - 1) * layer.dilation,
-        inputs,
-        outputs,
-        layer.taps,
-        layer.dilation,
-        layer.activation,
-        layer.eps is not None,
-        layer.bias is not None,
-        residual is not None,
-        before is not None,
-        out is not None,
-        layer.counts is not None,
-        layer.columns,
-        x.dtype == layer.weight.dtype and aligned(x),
-        (even(layer.weight), made is not None and even(made)),
-        all(one.is_contiguous() for one in every),
-        all(type_name(one.dtype) == FP16 for one in others),
-        x.get_device(),
+        rows, type_name(layer.weight.dtype), length - (layer.taps - 1) * layer.dilation, inputs, outputs, layer.taps,
+        layer.dilation, layer.activation, layer.eps is not None, layer.bias is not None, residual is not None,
+        before is not None, out is not None, layer.counts is not None, layer.columns,
+        x.dtype == layer.weight.dtype and aligned(x), (even(layer.weight), made is not None and even(made)),
+        all(one.is_contiguous() for one in every), all(type_name(one.dtype) == FP16 for one in others), x.get_device(),
         ordered,
     )  # fmt: skip
 

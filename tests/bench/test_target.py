@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from omnitts_cli.bench.gauge import Gauge
+from omnitts_cli.bench.target import Gauge
 
 
 def test_runs_of_one_level_add_up() -> None:
