@@ -14,7 +14,7 @@ from omnitts_cli.bench import evaluate
 from omnitts_cli.devices.choose import choose
 from omnitts_cli.devices.device import Device
 from omnitts_cli.errors import OmniError, UsageError
-from omnitts_cli.training import compare, languages, more_tokens, recipe, recordings, texts
+from omnitts_cli.training import compare, languages, librispeech, more_tokens, recipe, recordings, sentences, texts
 from omnitts_cli.training.codec_stage import CodecStage, train_codec
 from omnitts_cli.training.export import export, export_codec
 from omnitts_cli.training.judge import PARTS, judge, judge_texts
@@ -36,7 +36,26 @@ from omnitts_cli.training.tokens import TokenLists
 from omnitts_cli.tuning.journal import Journal
 
 STAGES = ("teacher", "texts", "speak", "codec", "polish", "speech", "export", "rows", "judge", "picture")
-APART = ("compare", "record")  # not part of `all`
+APART = ("sentences", "cut", "record", "compare")  # not part of `all`
+ARGUMENTS = {
+    "teacher": ("downloads",),
+    "sentences": ("sentences", "common_voice", "sayings", "lexicons"),
+    "cut": ("recordings", "librispeech"),
+    "texts": ("recordings", "sentences"),
+    "record": ("recordings",),
+    "speak": ("series", "hours", "minutes"),
+    "codec": ("minutes",),
+    "polish": ("minutes",),
+    "speech": ("minutes",),
+    "export": ("decoder", "share"),
+    "rows": (),
+    "judge": ("model", "parts", "seeds", "whisper", "people"),
+    "picture": (),
+    "compare": ("sounds", "voice", "whisper"),
+}
+"""The options that belong to each stage."""
+NEEDED = ("sentences", "cut", "record")
+"""The stages that cannot do without any of their options."""
 LEARNING = ("codec", "polish", "speech")
 TEXTS = "texts.tsv"
 
@@ -52,6 +71,14 @@ class Rebuild:
     def teacher(self, downloads: Path | None) -> None:
         """Makes the teacher's folder, unless it exists."""
         teacher_files(downloads or self.work, self._kokoro)
+
+    def sentences(self, folder: Path, common_voice: Path, sayings: Path, lexicons: Path) -> None:
+        """Writes the folder of sentences of other languages, from which `texts` reads."""
+        sentences.write(folder, common_voice, sayings, lexicons, self.recipe.seed, self.work)
+
+    def cut(self, folder: Path, source: Path) -> None:
+        """Writes the folder of recordings, from which `record` reads, out of LibriSpeech."""
+        librispeech.cut(source, folder, self.work)
 
     def texts(self, recorded: Path | None = None, sentences: Path | None = None) -> None:
         """Writes the texts for the teacher and those of the recordings, and the tokenizer: that of a finished model in
@@ -192,7 +219,7 @@ def arguments() -> argparse.ArgumentParser:
         "--share", type=float, default=1.0, help="how much that decoder counts in an average of both [1]"
     )
     parser.add_argument("--model", type=Path, help="judge this folder [WORK/tiny]")
-    parser.add_argument("--parts", nargs="+", choices=PARTS, help="judge only these [all]")
+    parser.add_argument("--parts", nargs="+", default=[], choices=PARTS, help="judge only these [all]")
     parser.add_argument(
         "--texts",
         type=Path,
@@ -207,10 +234,26 @@ def arguments() -> argparse.ArgumentParser:
     )
     parser.add_argument("--people", type=Path, metavar="FOLDER", help="clips of people, for the part `people` of judge")
     parser.add_argument(
-        "--recordings", type=Path, metavar="FOLDER", help="recordings of people (`recordings.py`), for texts and record"
+        "--recordings",
+        type=Path,
+        metavar="FOLDER",
+        help="recordings of people (`recordings.py`): cut writes them, texts and record read them",
+    )
+    parser.add_argument("--librispeech", type=Path, metavar="FOLDER", help="LibriSpeech with SPEAKERS.TXT, for cut")
+    parser.add_argument(
+        "--sentences",
+        type=Path,
+        metavar="FOLDER",
+        help="sentences of other languages (`languages.py`): the stage sentences writes them, texts reads them",
     )
     parser.add_argument(
-        "--sentences", type=Path, metavar="FOLDER", help="sentences of other languages (`languages.py`), for texts"
+        "--common-voice", type=Path, metavar="FOLDER", help="server/data of mozilla/common-voice, for sentences"
+    )
+    parser.add_argument(
+        "--sayings", type=Path, metavar="FOLDER", help="folder with es and it of fortunes-es and -it, for sentences"
+    )
+    parser.add_argument(
+        "--lexicons", type=Path, metavar="FOLDER", help="where gruut-lang-es, -fr, -it, -pt are, for sentences"
     )
     parser.add_argument("--whisper", type=Path, help="folder of Whisper base, for judge and compare")
     parser.add_argument("--sounds", nargs="+", default=[], metavar="NAME=FOLDER", help="systems to compare")
@@ -226,8 +269,9 @@ def main() -> None:
     made, team = recipe.read(given.recipe, given.miniature, given.wider, asked_languages(given.languages)), Team()
     if team.size > 1 and given.stage not in LEARNING:
         parser.error(f"only the stages that train can use several accelerators: {', '.join(LEARNING)}")
-    if given.stage == "record" and not given.recordings:
-        parser.error("record needs --recordings")
+    needed = ARGUMENTS[given.stage] if given.stage in NEEDED else ()
+    if missing := [option for option in needed if getattr(given, option) is None]:
+        parser.error(f"{given.stage} needs {', '.join('--' + option.replace('_', '-') for option in missing)}")
     rebuild = Rebuild(made, given.work, choose(team.device(given.device)), given.kokoro, team)
     if given.stage == "all":
         journal = Journal(given.work / "curves.jsonl", "all")
@@ -246,26 +290,10 @@ def asked_languages(codes: list[str] | None) -> bool | list[str]:
 
 def run(stage: str, rebuild: Rebuild, given: argparse.Namespace) -> None:
     """Runs one stage with the arguments that belong to it."""
-    if stage in LEARNING:
-        getattr(rebuild, stage)(given.minutes)
-    elif stage == "teacher":
-        rebuild.teacher(given.downloads)
-    elif stage == "texts":
-        rebuild.texts(given.recordings, given.sentences)
-    elif stage == "record":
-        rebuild.record(given.recordings)
-    elif stage == "speak":
-        rebuild.speak(given.series, given.hours, given.minutes)
-    elif stage == "export":
-        rebuild.export(given.decoder, given.share)
-    elif stage == "judge" and given.texts:
+    if stage == "judge" and given.texts:
         rebuild.judge_texts(given.model, given.texts, given.voice, given.seeds, given.whisper)
-    elif stage == "judge":
-        rebuild.judge(given.model, given.parts or [], given.seeds, given.whisper, given.people)
-    elif stage == "compare":
-        rebuild.compare(given.sounds, given.voice, given.whisper)
     else:
-        getattr(rebuild, stage)()
+        getattr(rebuild, stage)(*(getattr(given, option) for option in ARGUMENTS[stage]))
 
 
 if __name__ == "__main__":
