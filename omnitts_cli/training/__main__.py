@@ -1,6 +1,8 @@
 """`python -m omnitts_cli.training STAGE --work DIR`: every stage of making `tiny`, from nothing to a model folder.
 
-Each stage continues from what it finds in the work folder and may be stopped at any time.
+Each stage continues from what it finds in the work folder and may be stopped at any time. `all` runs one after the
+other, on one card; `cards` those that make the model folder, side by side on several (`cards.py`). `sentences` and
+`cut` write what `texts` and `record` read.
 """
 
 from __future__ import annotations
@@ -9,12 +11,23 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from omnitts_cli.bench import evaluate
 from omnitts_cli.devices.choose import choose
 from omnitts_cli.devices.device import Device
 from omnitts_cli.errors import OmniError, UsageError
-from omnitts_cli.training import compare, languages, librispeech, more_tokens, recipe, recordings, sentences, texts
+from omnitts_cli.training import (
+    cards,
+    compare,
+    languages,
+    librispeech,
+    more_tokens,
+    recipe,
+    recordings,
+    sentences,
+    texts,
+)
 from omnitts_cli.training.codec_stage import CodecStage, train_codec
 from omnitts_cli.training.export import export, export_codec
 from omnitts_cli.training.judge import PARTS, judge, judge_texts
@@ -36,7 +49,7 @@ from omnitts_cli.training.tokens import TokenLists
 from omnitts_cli.tuning.journal import Journal
 
 STAGES = ("teacher", "texts", "speak", "codec", "polish", "speech", "export", "rows", "judge", "picture")
-APART = ("sentences", "cut", "record", "compare")  # not part of `all`
+APART = ("sentences", "cut", "record", "compare", "cards")  # not part of `all`
 ARGUMENTS = {
     "teacher": ("downloads",),
     "sentences": ("sentences", "common_voice", "sayings", "lexicons"),
@@ -52,11 +65,15 @@ ARGUMENTS = {
     "judge": ("model", "parts", "seeds", "whisper", "people"),
     "picture": (),
     "compare": ("sounds", "voice", "whisper"),
+    "cards": ("cards",),
 }
 """The options that belong to each stage."""
-NEEDED = ("sentences", "cut", "record")
+COMMON = ("work", "recipe", "wider", "languages", "miniature", "device", "kokoro")
+"""Those of all stages."""
+NEEDED = ("sentences", "cut", "record", "cards")
 """The stages that cannot do without any of their options."""
 LEARNING = ("codec", "polish", "speech")
+TIMED = ("speak", *LEARNING)
 TEXTS = "texts.tsv"
 
 
@@ -209,8 +226,16 @@ def arguments() -> argparse.ArgumentParser:
     )
     parser.add_argument("--miniature", action="store_true", help="a trial run of a few minutes")
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--minutes", type=float, help="minutes of training in this call [the recipe's]")
-    parser.add_argument("--hours", type=float, help="hours of speech in this call [the recipe's]")
+    parser.add_argument(
+        "--minutes",
+        type=minutes,
+        nargs="+",
+        default=[],
+        metavar="[STAGE=]MINUTES",
+        help="minutes of training in this call [the recipe's]; for all and cards, such as codec=4 polish=9 speech=14",
+    )
+    parser.add_argument("--hours", type=float, help="hours of speech in this call, for cards on each [the recipe's]")
+    parser.add_argument("--cards", type=int, metavar="N", help="number of cards, for the stage cards")
     parser.add_argument("--series", type=int, default=0, help="each number gives different speech")
     parser.add_argument(
         "--decoder", type=Path, metavar="FOLDER", help="export with this codec folder's decoder; codes do not change"
@@ -272,6 +297,14 @@ def main() -> None:
     needed = ARGUMENTS[given.stage] if given.stage in NEEDED else ()
     if missing := [option for option in needed if getattr(given, option) is None]:
         parser.error(f"{given.stage} needs {', '.join('--' + option.replace('_', '-') for option in missing)}")
+    if given.stage == "cards":
+        if given.cards < 1:
+            parser.error("--cards must be at least 1")
+        kind = choose(given.device).torch_device.type
+        if kind != "cpu":
+            choose(f"{kind}:{given.cards - 1}")  # raises an error if there are fewer
+        cards.OnCards(given, kind, words).train()
+        return
     rebuild = Rebuild(made, given.work, choose(team.device(given.device)), given.kokoro, team)
     if given.stage == "all":
         journal = Journal(given.work / "curves.jsonl", "all")
@@ -281,6 +314,32 @@ def main() -> None:
     else:
         run(given.stage, rebuild, given)
     team.close()
+
+
+def minutes(text: str) -> tuple[str, float]:
+    """The stage, or "" for every one, and its minutes."""
+    stage, _, number = text.rpartition("=")
+    if stage and stage not in TIMED:
+        raise argparse.ArgumentTypeError(f"{stage} has no minutes; {', '.join(TIMED)} have")
+    return stage, float(number)
+
+
+def value(stage: str, option: str, given: argparse.Namespace) -> Any:
+    """What was typed for an option, as it applies to this stage."""
+    if option != "minutes":
+        return getattr(given, option)
+    known: dict[str, float] = dict(given.minutes)
+    return known.get(stage, known.get(""))
+
+
+def words(stage: str, given: argparse.Namespace) -> list[str]:
+    """What would be typed to run one stage with the same options."""
+    typed = [stage]
+    for option in (*COMMON, *ARGUMENTS[stage]):
+        flag, said = f"--{option.replace('_', '-')}", value(stage, option, given)
+        if said is not None and said is not False:
+            typed += [flag] if said is True else [flag, *map(str, said if isinstance(said, list) else [said])]
+    return typed
 
 
 def asked_languages(codes: list[str] | None) -> bool | list[str]:
@@ -293,7 +352,7 @@ def run(stage: str, rebuild: Rebuild, given: argparse.Namespace) -> None:
     if stage == "judge" and given.texts:
         rebuild.judge_texts(given.model, given.texts, given.voice, given.seeds, given.whisper)
     else:
-        getattr(rebuild, stage)(*(getattr(given, option) for option in ARGUMENTS[stage]))
+        getattr(rebuild, stage)(*(value(stage, option, given) for option in ARGUMENTS[stage]))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """The other languages: their training texts, their phonemes in the teacher's alphabet, and voices that speak them.
 
-Texts come from a folder with a file for each language, `es.txt` and so on: one sentence a line; and, if it is there,
-`es.words`: a list of words, from which sentences are made up, so that rare sounds and neighbours of words are covered.
+Texts come from a folder (`sentences.py` writes it) with a file for each language, `es.txt` and so on: one sentence a
+line; and, if it is there, `es.words`: a list of words, from which sentences are made up, so that rare sounds and
+neighbours of words are covered.
 The sentences that `tiny` is taught with are those of the Common Voice project (CC0) and, in Spanish and Italian, those
 of Debian's collections of sayings (fortunes-es, fortunes-it); the words are those of gruut-lang-* (MIT).
 

@@ -2,6 +2,7 @@
 
 A folder of them holds `list.tsv` with a line for each part: the file, a name of the reader, f or m, the seconds at
 which the part begins and ends, and its words, which may be missing. Nobody knows when which phone is spoken.
+`librispeech.py` writes such a folder.
 
 There are far fewer readers than mixtures of the teacher's voices. So each part is there several times, each time as of
 a shorter or longer reader (`tract`), and with another part of the same reader beside it.
