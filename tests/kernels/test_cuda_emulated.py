@@ -171,7 +171,7 @@ def test_a_step(blocks: int, places: list[int], order: int) -> None:
     [
         (1, 9, 0, 1), pytest.param(1, 17, 4, 2, marks=pytest.mark.slow),
         pytest.param(1, 64, 0, 2, marks=pytest.mark.slow), pytest.param(1, 67, 0, 1, marks=pytest.mark.slow),
-        (2, 9, 3, 1), pytest.param(2, 33, 0, 2, marks=pytest.mark.slow),
+        pytest.param(2, 9, 3, 1, marks=pytest.mark.slow), pytest.param(2, 33, 0, 2, marks=pytest.mark.slow),
     ],
 )  # fmt: skip
 def test_a_step_has_the_same_bits_among_many(blocks: int, many: int, order: int, layers: int) -> None:
