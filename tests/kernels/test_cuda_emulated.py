@@ -259,6 +259,12 @@ def test_a_product_of_another_shape(rows_there: int) -> None:
     assert torch.equal(found[-1:], rows.linear(x[-1:], weight, bias))
 
 
+def test_down_in_parts_of_two_blocks_has_every_weight_once() -> None:
+    """Its order is seen by the slow test of rows among many, that of the other matrices by the tests of a step."""
+    numbers = torch.arange(2048 * 6144, dtype=torch.int32)
+    assert torch.equal(Layout(CPU, 2).down_in_parts(numbers.view(2048, 6144)).flatten().sort().values, numbers)
+
+
 def test_shared_memory_fits() -> None:
     """227 KiB a multiprocessor; two kernels of the predictor on one, so that the next loads its weights early."""
     for kind, size in itertools.product(range(5), rows.SIZES):
