@@ -13,6 +13,7 @@ that was interrupted goes on from its last checkpoint, with all its minutes.
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
 import subprocess
@@ -38,6 +39,8 @@ POLISH = "polish"
 LOOK_S = 0.1  # between two looks at the processes
 STOPPING_S = 40.0  # torchrun gives its members 30 s to end
 LAST_LINES = 15  # of the log of a process that failed
+REPORT = re.compile(r"E\d{4} .*torch/distributed/elastic/multiprocessing/api\.py:\d+\] failed \(exitcode")
+"""The first line of torchrun's long report of a failure. What the member that failed said is before it."""
 GOES_ON = "the same command goes on where this one stopped"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -123,7 +126,9 @@ class Processes:
         log = self._log(name)
         with log.open("rb") as file:
             file.seek(self._began[name])
-            end = file.read().decode("utf-8", "replace").splitlines()[-LAST_LINES:]
+            lines = file.read().decode("utf-8", "replace").splitlines()
+        last = next((number for number, line in enumerate(lines, 1) if REPORT.match(line)), len(lines))
+        end = lines[:last][-LAST_LINES:]
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"failed with exit code {code}"
         hint = f"its log is {log}; {GOES_ON}"
         return PartialError(f"{name} {how}", cause="\n".join(["", *end]), hint=hint)
