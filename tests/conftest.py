@@ -1,7 +1,5 @@
 """What every test process does first, and folders of the golden set as fixtures."""
 
-from __future__ import annotations
-
 import gc
 import os
 import random

@@ -1,7 +1,5 @@
 """Child processes: each imports what its parent would, and nothing from the folder that the command was started in."""
 
-from __future__ import annotations
-
 import asyncio
 import runpy
 import subprocess

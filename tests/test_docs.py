@@ -1,7 +1,5 @@
 """The README: its examples run as they stand, and every command helps. The map of CONTRIBUTING is true."""
 
-from __future__ import annotations
-
 import ast
 import html
 import os

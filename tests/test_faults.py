@@ -3,8 +3,6 @@
 pytest -m slow tests/test_faults.py
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

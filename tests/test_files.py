@@ -1,7 +1,5 @@
 """Reading what someone else may have made: what is no regular file, and what is too large, is refused at once."""
 
-from __future__ import annotations
-
 import os
 import re
 import stat

@@ -1,7 +1,5 @@
 """The house rules that neither ruff nor import-linter can say. The contracts themselves are in pyproject.toml."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import re

@@ -3,8 +3,6 @@
 pytest -s -n 0 tests/test_messages.py -k printed
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 import re

@@ -1,7 +1,5 @@
 """The strict reader of JSON and TOML: what it refuses, by kind; and that nothing else parses what others have made."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

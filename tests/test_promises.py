@@ -1,7 +1,5 @@
 """Promises to users, and the tests that hold them. The names are looked up, so none can get lost."""
 
-from __future__ import annotations
-
 import functools
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """benchmarks/small_card.py: what it asks, and on a card the code and the memory of a small one."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

@@ -1,7 +1,5 @@
 """A user of an earlier version upgrades: settings, a cloned voice, a corpus and a book in progress are still there."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

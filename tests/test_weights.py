@@ -1,7 +1,5 @@
 """benchmarks/weights.py: every copy of a weight is counted once, and a new one shows up."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

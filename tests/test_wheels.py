@@ -1,7 +1,5 @@
 """The wheels that would be published: their tags, what is inside, and that an installed one speaks."""
 
-from __future__ import annotations
-
 import runpy
 import struct
 import subprocess

@@ -1,7 +1,5 @@
 """Without what Windows lacks: commands work, or say that they do not. Nothing here has run on Windows itself."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Clips for the tests of this folder."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

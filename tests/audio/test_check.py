@@ -1,7 +1,5 @@
 """--check: a warning with figures for each problem, and none for a good clip."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sounds import Clip, speech

@@ -1,7 +1,5 @@
 """Chunks and clips: a clip is the join of its chunks and nothing else."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from omnitts_cli.audio.chunk import Chunk, Clip

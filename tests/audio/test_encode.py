@@ -1,7 +1,5 @@
 """Encoders: which format a target gets, and made files read back by libsndfile, sox and ffmpeg."""
 
-from __future__ import annotations
-
 import io
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """ffmpeg as a decoder: what it must not do, and the errors when it fails. A fake ffmpeg stands in for it."""
 
-from __future__ import annotations
-
 import io
 import stat
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Handles: patches seen through any reads, and nothing raised into C."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

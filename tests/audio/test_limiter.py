@@ -1,7 +1,5 @@
 """The limiter: the true peak stays under the ceiling, and nothing else is changed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Loudness against values of pyloudnorm 0.2.0 and ffmpeg 5.1's ebur128, made once from these very sounds."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """File kinds by the first bytes: audio that can be read, and descriptions of everything else."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """One channel out of several."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from omnitts_cli.audio.mono import correlation, to_mono

@@ -1,7 +1,5 @@
 """MP3 heads: tags, constant and variable rates."""
 
-from __future__ import annotations
-
 import io
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Outlets: every byte or an error in words; what cannot be corrected on a pipe is dropped."""
 
-from __future__ import annotations
-
 import errno
 import io
 import os

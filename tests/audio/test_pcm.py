@@ -1,7 +1,5 @@
 """Sample formats: exact values, no wrap-around, no NaN."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Player programs; scripts of the same names stand in for them."""
 
-from __future__ import annotations
-
 import signal
 from pathlib import Path
 

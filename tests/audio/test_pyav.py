@@ -1,7 +1,5 @@
 """PyAV in place of ffmpeg: AAC written and read back, chapters and cover, and files that are not what they seem."""
 
-from __future__ import annotations
-
 import io
 import struct
 import zlib

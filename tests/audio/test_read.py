@@ -1,7 +1,5 @@
 """Reading recordings of every kind, also damaged ones. Each guard that libsndfile lacks has a test here."""
 
-from __future__ import annotations
-
 import io
 import os
 import random

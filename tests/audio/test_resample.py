@@ -1,7 +1,5 @@
 """Resampling: promised lengths, stream equal to whole, and rates that would give nothing or gigabytes refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Sinks: atomic files, special targets, what is kept after an interruption, pipes, several places at once."""
 
-from __future__ import annotations
-
 import io
 import os
 import pty

@@ -1,7 +1,5 @@
 """The spectrum of a voice, and the filter that changes it."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Time stretch: length, pitch, no clicks, and the stream equal to the whole."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Tape: samples inside a piece do not change, joins make no click, and the position counts what was returned."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Targets: names for temporary files, who is alive, and free names."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Cutting long clips at a pause, together with their transcript."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

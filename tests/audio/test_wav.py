@@ -1,7 +1,5 @@
 """WAV headers: 44 bytes, correct lengths if they can be known, else one length that all readers accept."""
 
-from __future__ import annotations
-
 import io
 import struct
 import wave

@@ -1,7 +1,5 @@
 """WAV headers: chunks in unusual places, wrong lengths, and random bytes."""
 
-from __future__ import annotations
-
 import io
 import struct
 

@@ -1,7 +1,5 @@
 """Time that passes only while a fake engine sleeps."""
 
-from __future__ import annotations
-
 import bench_kit
 import pytest
 from bench_kit import Clock

@@ -1,7 +1,5 @@
 """The pitch of sounds whose pitch is known, and a whistle."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

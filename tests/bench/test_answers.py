@@ -1,7 +1,5 @@
 """Speed of answers: lengths that are kept, times in order, and a report in the known layout."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

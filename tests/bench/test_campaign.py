@@ -1,7 +1,5 @@
 """Campaign: levels in turn, warm-up left out, variants that alternate."""
 
-from __future__ import annotations
-
 from itertools import islice
 from typing import Any
 

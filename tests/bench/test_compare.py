@@ -1,7 +1,5 @@
 """Compare: what is worse, what is only different, and the published tables as old files."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

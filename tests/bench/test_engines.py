@@ -1,7 +1,5 @@
 """Engines: the variants, the modes, and what a model cannot do. On the toy."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The sentences that evaluation speaks, and how their words are compared."""
 
-from __future__ import annotations
-
 from omnitts_cli.bench.evaluate import hard_words, sentences, unseen, words
 
 

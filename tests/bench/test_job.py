@@ -1,7 +1,5 @@
 """Job: a whole run on the toy and against a server, and what the report says about the circumstances."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Keep: the files hold what was measured."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

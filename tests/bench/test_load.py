@@ -1,7 +1,5 @@
 """Loads: levels kept, arrivals as drawn, ends waited for; over a target that only counts."""
 
-from __future__ import annotations
-
 import itertools
 import threading
 import time

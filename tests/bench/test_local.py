@@ -1,7 +1,5 @@
 """The engine as a target: what the instrument says of a scripted engine is what really happened."""
 
-from __future__ import annotations
-
 import _thread
 import threading
 import time

@@ -1,7 +1,5 @@
 """The meter: a request without sound, and a player with a store. All figures of a load: test_local.py."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from omnitts_cli.bench.meter import RequestMeter

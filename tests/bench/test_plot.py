@@ -1,7 +1,5 @@
 """Plot: in letters always, as a picture where matplotlib is, with a plain word where it is not."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 from pathlib import Path

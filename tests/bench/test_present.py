@@ -1,7 +1,5 @@
 """What bench shows while it measures."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 from typing import Any, cast

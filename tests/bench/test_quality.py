@@ -1,7 +1,5 @@
 """How much 8 bits change a model: little for its own codes, and what cannot be compared is refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

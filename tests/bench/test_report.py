@@ -1,7 +1,5 @@
 """Report: written and read back, of every schema version, and what is no report."""
 
-from __future__ import annotations
-
 import errno
 import json
 from dataclasses import asdict, replace

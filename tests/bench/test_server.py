@@ -1,7 +1,5 @@
 """A server as a target: a real one on the loopback that streams, and everything that can be wrong with it."""
 
-from __future__ import annotations
-
 import itertools
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Show: every figure is in every form, and the forms hold together."""
 
-from __future__ import annotations
-
 import csv
 import io
 from dataclasses import replace

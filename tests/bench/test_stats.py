@@ -1,7 +1,5 @@
 """Level and its parts: what test_local.py does not compare with the notes of a fake engine."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Gauge: what adds up and what stays unknown."""
 
-from __future__ import annotations
-
 from omnitts_cli.bench.target import Gauge
 
 

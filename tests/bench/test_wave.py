@@ -1,7 +1,5 @@
 """Sound from a wire: whatever the packets, the samples are those of the file; what is cut off is noticed."""
 
-from __future__ import annotations
-
 import io
 import struct
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Workload: texts by language and length, requests that repeat with their seed."""
 
-from __future__ import annotations
-
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace

@@ -3,8 +3,6 @@
 On a GPU it is held by test_cuda.py.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """choose: names of devices, and what is said about the others."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The CPU as a device; what it cannot measure is None."""
 
-from __future__ import annotations
-
 import warnings
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """The engine on a CUDA device: captured equals eager, and the loop never waits for the device."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

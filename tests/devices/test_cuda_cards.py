@@ -1,7 +1,5 @@
 """What a card that is not here would run: AMD's under ROCm, and old ones of NVIDIA. Their driver is faked."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any

@@ -1,7 +1,5 @@
 """What every device answers, and the CPU's answer to each."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 from concurrent.futures import Future

@@ -1,7 +1,5 @@
 """The fingerprint changes with whatever the bits of a sound depend on, and with nothing else."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 

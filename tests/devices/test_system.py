@@ -1,7 +1,5 @@
 """Cores and memory, on systems that are not this one: their programs and calls are faked."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

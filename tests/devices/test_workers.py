@@ -1,7 +1,5 @@
 """Jobs of one slot keep their order, jobs of different slots run at once, and a forked process has workers too."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

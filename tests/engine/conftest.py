@@ -1,7 +1,5 @@
 """Fixtures of the engine: toy models, shared by all tests."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

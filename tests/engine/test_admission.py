@@ -1,7 +1,5 @@
 """Admission to a slot: limits, columns, prefixes, and a text ring on which host and device agree."""
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """AnswerLoop: spoken answers equal the official library's, whenever the tokens reach the talker."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 
 import numpy as np

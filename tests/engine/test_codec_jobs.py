@@ -1,7 +1,5 @@
 """CodecJobs: due frames are decoded, never more than exist, and results belong to the right request."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """When frames go to the codec: the first at once, later ones as the lead allows."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """One request from submission to its end: limits, guards, failures, live text, pauses, and calls from other threads."""
 
-from __future__ import annotations
-
 import copy
 import threading
 import time

@@ -1,7 +1,5 @@
 """Captured equals eager, on a device that replays from fixed addresses and on one whose streams lag."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

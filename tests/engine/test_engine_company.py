@@ -1,7 +1,5 @@
 """benchmarks/company.py in miniature: equal requests are found equal, and one changed sample is found."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import sys

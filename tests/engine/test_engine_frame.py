@@ -1,7 +1,5 @@
 """One frame of many slots in C: what it does to their columns. What each operation does: kernels/cpu/test_frame.py."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

@@ -1,7 +1,5 @@
 """The order of work at 64 streams, in virtual time on a modelled card: the same in every run, on any machine."""
 
-from __future__ import annotations
-
 import pytest
 from virtual_card import Card, Clock, Found, Prefill, Stream, arrivals, closed, server
 

@@ -1,7 +1,5 @@
 """The same request gives the same speech, whatever the other requests, the chunks and the time of arrival."""
 
-from __future__ import annotations
-
 import copy
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace

@@ -4,8 +4,6 @@ After each step no slot is lost and each request has at most one end; when all i
 has spoken what it speaks alone.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

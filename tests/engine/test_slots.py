@@ -1,7 +1,5 @@
 """Plans: sizes that cover every batch. Records: when a request may run, when it starves, when it is over."""
 
-from __future__ import annotations
-
 import pytest
 
 from omnitts_cli.engine.slots import Plan, Record, State, Stop

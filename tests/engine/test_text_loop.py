@@ -1,7 +1,5 @@
 """TextLoop: answers equal the official ones however they are batched, cut, cached and captured."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

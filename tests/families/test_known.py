@@ -1,7 +1,5 @@
 """Which families there are, and that another one costs a folder and a line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The toy: quick, repeatable, all kinds, audible, and it ends."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

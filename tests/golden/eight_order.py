@@ -7,8 +7,6 @@ The order: for norms, the rows of the text and scores of attention, lanes of 16,
 matrices in 8 bits, group by group; for values, position by position. No product is fused with a sum.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, cast

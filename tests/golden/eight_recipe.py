@@ -1,7 +1,5 @@
 """Rounding to 8 bits as `--dtype q8` does it, in PyTorch: for the reference and for the tests."""
 
-from __future__ import annotations
-
 import re
 
 import torch

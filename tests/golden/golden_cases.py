@@ -1,7 +1,5 @@
 """The golden generation cases as requests of ours: which there are, what each asked, and how near is equal."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

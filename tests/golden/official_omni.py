@@ -1,7 +1,5 @@
 """The official Qwen3-Omni of transformers, as a reference: runs that note what each stage does, and what is kept."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 from typing import Any

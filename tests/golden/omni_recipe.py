@@ -4,8 +4,6 @@ Of `omni/` only what speaking needs is there: of the thinker the table of tokens
 parts out. `thinker/` has it whole, with its audio tower. Every tensor is drawn from a generator seeded by its name.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

@@ -4,8 +4,6 @@ Every tensor is drawn from a generator seeded by its name, so a folder can be re
 the official package. Only the row of the end code was measured (see `make_golden.py`) and is stored.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

@@ -7,8 +7,6 @@ case's JSON says which: `kept` {key: [axis, start, stop]}, `dropped` [key], `sam
 and `formula` {key: how `make_audio` makes it}. The last two are filled in again by `expand`.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from pathlib import Path

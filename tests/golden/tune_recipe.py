@@ -1,7 +1,5 @@
 """What the golden data of tuning is made of: two tiny checkpoints, two adapters, and how long tensors are abridged."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

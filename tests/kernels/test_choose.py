@@ -1,7 +1,5 @@
 """choose: the table chooses what ran before there was one, on cards that are not there; and its errors."""
 
-from __future__ import annotations
-
 import ast
 import json
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The persistent kernels' own source on a CPU (tests/support/cuda_emulator.py) against the plain operations."""
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import itertools

@@ -1,7 +1,5 @@
 """The plain operations: fused forms, rotation, addressed numbers, drawing by the rules. Attention: the golden set."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Matrices in 8 bits on a card: the numbers of the CPU's library, and products of what they stand for."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

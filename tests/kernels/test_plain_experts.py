@@ -1,7 +1,5 @@
 """Plain experts: every form gives the same. What a block of them means: families/qwen3_omni/test_equal.py."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

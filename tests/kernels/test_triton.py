@@ -4,8 +4,6 @@ The released shapes stand on torch's `meta` device; Triton's kernels are noted d
 `triton` package, but no GPU.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace

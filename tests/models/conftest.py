@@ -1,7 +1,5 @@
 """Codec of the tiny golden checkpoints."""
 
-from __future__ import annotations
-
 import pytest
 from tiny_models import make_decoder, tiny_model
 

@@ -1,7 +1,5 @@
 """The audio tower: silence, the shortest clip, its size. Official answers to recordings: engine/test_text_loop.py."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The decoder against the official package, and a stream against the whole."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Code2Wav: the same sound whole and in pieces of any size. The official one: families/qwen3_omni/test_equal.py."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The encoder: a long clip as the official package encodes it, and other sizes. test_cloner.py has official codes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import torch

@@ -1,7 +1,5 @@
 """Layers of the codec: memory and number formats. What they compute: test_codec_decoder.py, test_slot_decoder.py."""
 
-from __future__ import annotations
-
 import torch
 
 from omnitts_cli.models.codec_layers import CausalConv, SplitQuantiser, snake

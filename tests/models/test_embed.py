@@ -1,7 +1,5 @@
 """Embedders: a text row depends on its token alone, to the last bit; a frame's row is the sum of its groups'."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

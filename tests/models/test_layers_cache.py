@@ -1,7 +1,5 @@
 """The cache: prefixes go in and out unchanged, slots stay apart, rotation is that of the position."""
 
-from __future__ import annotations
-
 import math
 import os
 

@@ -1,7 +1,5 @@
 """Roles: the classes of a family have every method that the engine calls, with its arguments."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any
 

@@ -1,7 +1,5 @@
 """From logits to a code: settings of its own for each group. Scores: the golden set and kernels/cpu/test_frame.py."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Streams in slots give the sound of the whole, over the decoder's own step and over the table of operations."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

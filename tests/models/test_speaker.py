@@ -1,7 +1,5 @@
 """The speaker encoder: its shortest clip and its mel scale. Official vectors: families/qwen3_tts/test_cloner.py."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 

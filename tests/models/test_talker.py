@@ -1,7 +1,5 @@
 """Talker and predictor against the official package, teacher-forced. Step by step: families/qwen3_tts/test_equal.py."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

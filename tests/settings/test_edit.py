@@ -1,7 +1,5 @@
 """Editing a settings file: one key changes, every other letter of the file stays."""
 
-from __future__ import annotations
-
 import tomllib
 
 import pytest

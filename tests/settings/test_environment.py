@@ -1,7 +1,5 @@
 """Settings: strict, frozen, and the only reader of the environment."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """Presets: every shipped file loads, and what is wrong in a file is named."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

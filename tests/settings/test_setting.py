@@ -1,7 +1,5 @@
 """Kinds: what a person types is read strictly."""
 
-from __future__ import annotations
-
 import pytest
 
 from omnitts_cli.settings.setting import SWITCH, TEXT, ValueKind, either, number, one_of, readable_size, seconds, whole

@@ -1,7 +1,5 @@
 """The table of settings: values that are accepted in more than one spelling."""
 
-from __future__ import annotations
-
 import pytest
 
 from omnitts_cli.settings.table import LANGUAGE

@@ -5,8 +5,6 @@ With "op": "object", only operations on objects of a store count.
 Every finished row is added to LOG, so that a test can count how often rows were made.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os

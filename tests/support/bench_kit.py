@@ -1,7 +1,5 @@
 """The bench in tests: an engine that does what a script says, requests to send, and reports."""
 
-from __future__ import annotations
-
 import itertools
 import threading
 import time

@@ -1,7 +1,5 @@
 """Books for tests: EPUB files of any shape, and what ffprobe says about a finished one."""
 
-from __future__ import annotations
-
 import io
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """A server with OpenAI's chat API whose answers a test writes, and a small chat model with random weights."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator

@@ -6,8 +6,6 @@ instead of launched. `tests/kernels/choices.json` has what was noted before ther
 """
 # ruff: noqa: B023, T201 - every function is called before its loop goes on; the names of the cards are for people
 
-from __future__ import annotations
-
 import contextlib
 import json
 import sys

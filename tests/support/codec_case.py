@@ -1,7 +1,5 @@
 """For tests of the codec's kernels: where they run, random layers, a codec small enough for Triton's interpreter."""
 
-from __future__ import annotations
-
 import functools
 import os
 

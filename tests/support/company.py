@@ -1,7 +1,5 @@
 """Requests in random company: who comes when depends on a seed, and every result is bytes that must be equal."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from typing import Any

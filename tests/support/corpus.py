@@ -3,8 +3,6 @@
 What was written is read without the code under test where that can be.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -4,8 +4,6 @@ The kernels' own source is compiled by a C++ compiler; inline PTX becomes calls.
 that other programs see later than this one wrote it.
 """
 
-from __future__ import annotations
-
 import ctypes
 import getpass
 import hashlib

@@ -3,8 +3,6 @@
 `tests/golden/make_embedded.py` writes the file again for another folder.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Sequence

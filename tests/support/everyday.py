@@ -4,8 +4,6 @@ python tests/support/everyday.py [-w] prints the lines that are read wrong; -w w
 compares with.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterator

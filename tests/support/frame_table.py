@@ -1,7 +1,5 @@
 """Twins are tried with this: settings of a draw, a table of slots in every state, experts."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass

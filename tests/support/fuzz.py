@@ -5,8 +5,6 @@ SLOW_S of processor time and HANGS_S in all; the server must answer with a statu
 on answering /health.
 """
 
-from __future__ import annotations
-
 import base64
 import io
 import json

@@ -6,8 +6,6 @@ has a set of its own, from `tests/golden/make_omni.py`, with OMNITTS_OMNI_GOLDEN
 so have questions and answers, from `make_thinker.py`, with OMNITTS_THINKER_GOLDEN_DIR.
 """
 
-from __future__ import annotations
-
 import atexit
 import functools
 import json

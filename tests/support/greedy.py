@@ -1,7 +1,5 @@
 """One request without an engine: the talker, the predictor and the text feed, a greedy frame at a time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Work that must grow in proportion to its input, proven by processor time, whatever else the machine does."""
 
-from __future__ import annotations
-
 import gc
 import math
 import time

@@ -1,8 +1,6 @@
 """For tests of kernels: whether there is a Hopper GPU, random weights of the released shapes, the plain operations over
 them, relative errors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """JSON objects with one value changed."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -5,8 +5,6 @@ written forms of `numbers`, and the words of `lines` whose phonemes are those of
 and fr, it, pt-br).
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from difflib import SequenceMatcher

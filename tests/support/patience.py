@@ -1,7 +1,5 @@
 """Waiting for what must happen, however slow the machine is."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator

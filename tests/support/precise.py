@@ -3,8 +3,6 @@
 pytest's monkeypatch cannot do this: some versions of torch cannot delete the attribute, and the test fails as it ends.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

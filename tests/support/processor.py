@@ -1,7 +1,5 @@
 """What tests take of the processor, with the processes that they start: a list after a long run, and a limit."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Generator
 from typing import Any

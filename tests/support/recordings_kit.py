@@ -1,7 +1,5 @@
 """Folders of recordings: something like a voice, with texts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

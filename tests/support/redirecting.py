@@ -1,7 +1,5 @@
 """An HTTP server that sends everyone to another address, and counts who goes there."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

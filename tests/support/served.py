@@ -1,7 +1,5 @@
 """Servers for tests: on a thread of this process, with limits of their own, or the command in a process of its own."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

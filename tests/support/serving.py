@@ -1,7 +1,5 @@
 """A server of the toy model, in a thread of this process, and plain HTTP requests to it."""
 
-from __future__ import annotations
-
 import asyncio
 import http.client
 import threading

@@ -1,7 +1,5 @@
 """Sounds for tests: something like speech, made without a file or a seed of the clock."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A small server that speaks OpenAI's /v1/audio/speech: streams a script, keeps its own clock, and can misbehave."""
 
-from __future__ import annotations
-
 import base64
 import json
 import struct

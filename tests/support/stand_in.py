@@ -3,8 +3,6 @@
 It keeps what it was asked, and fails on request: it refuses, breaks off after some events, or says nothing.
 """
 
-from __future__ import annotations
-
 import base64
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Tables of operations for tests: the CPU in C and in Python, and a card's."""
 
-from __future__ import annotations
-
 import torch
 
 from omnitts_cli.kernels import choose

@@ -1,7 +1,5 @@
 """Models and parts of the tiny golden checkpoints, loaded the way families load them, without an engine."""
 
-from __future__ import annotations
-
 import functools
 import json
 from pathlib import Path

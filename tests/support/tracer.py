@@ -19,8 +19,6 @@ Seed, clock and threads are the same in every run, or the counts would be a matt
 whenever a thread reads it, and the engine goes on only when the command waits for the next chunk.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

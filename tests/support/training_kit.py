@@ -1,7 +1,5 @@
 """A hummer in the teacher's place, so that training can be rehearsed where Kokoro's weights are not."""
 
-from __future__ import annotations
-
 import functools
 import os
 import socket

@@ -1,7 +1,5 @@
 """A pickle that makes a file where it is opened: the sign that a stranger's code was run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 

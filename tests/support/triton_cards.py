@@ -6,8 +6,6 @@ and PROMPTS are lists such as 1,8; CHUNKS are streams x frames, such as 1x1,4x4.
 adapter and of all weights. Needs the package triton.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable

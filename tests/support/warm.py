@@ -4,8 +4,6 @@ A new interpreter spends most of a short command on that import. What is about t
 interpreter, its locale or what it imports starts a new one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import importlib

@@ -2,8 +2,6 @@
 code of their own for Windows, and decide at their import.
 """
 
-from __future__ import annotations
-
 import asyncio
 import importlib
 import mmap

@@ -1,7 +1,5 @@
 """A plain HTTP client for tests, and a socket for what no client sends."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import socket

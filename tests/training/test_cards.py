@@ -1,7 +1,5 @@
 """On several cards the right stages run side by side, once each, and all end together."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

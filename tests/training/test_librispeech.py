@@ -1,7 +1,5 @@
 """Readings are cut at pauses, and what is quiet for long is left out."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sentences of other languages are gathered from collections as their makers publish them."""
 
-from __future__ import annotations
-
 import sqlite3
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A hub on the loopback: it answers as the Hub does, and as a Hub on a bad day does."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """Whole model folders: the tiny reference checkpoints load, also in parts, and what does not fit is one clear error."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

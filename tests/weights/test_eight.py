@@ -1,7 +1,5 @@
 """Weights in 8 bits: made once, kept, mapped, made again when damaged, and never spoken when they are wrong."""
 
-from __future__ import annotations
-
 import errno
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """Names of models: what each means, and what is said when it means nothing. No network in this file."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Model folders of strangers: links out, impossible names, unsafe formats, code that must not run."""
 
-from __future__ import annotations
-
 import pickle
 from pathlib import Path
 

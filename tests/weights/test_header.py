@@ -1,7 +1,5 @@
 """Hostile and broken safetensors files: each is refused with its own reason, at once, and nothing of it is run."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

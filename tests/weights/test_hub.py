@@ -1,7 +1,5 @@
 """The Hub: who gets the user's token."""
 
-from __future__ import annotations
-
 import pytest
 
 from omnitts_cli.weights import hub

@@ -1,7 +1,5 @@
 """fill: the right numbers in the right places, or one ModelError that says what does not fit."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A model with a merged adapter speaks as the official modules with the same adapter; a wrong one is refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -2,8 +2,6 @@
 near to the merged weights in float32 as the model without an adapter is to its own.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Fetching whole models from a hub on the loopback: only what is needed, resumed, checked, or one clear error."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Random models: the same numbers everywhere, and calm ones."""
 
-from __future__ import annotations
-
 import hashlib
 
 import pytest

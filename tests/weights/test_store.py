@@ -1,7 +1,5 @@
 """The models on this machine: list, pull, path, verify, rm, against a hub on the loopback."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

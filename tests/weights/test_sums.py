@@ -1,7 +1,5 @@
 """Sums: asked again, no file is read; what has changed is seen; gigabytes are read only when that is asked for."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Verifying: a flipped bit anywhere in a model is found and named."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from pathlib import Path

@@ -4,8 +4,6 @@ Names, order, defaults and the number of results are therefore PyTorch's to chec
 What the vendor's manual asks of types, shapes and layouts is checked here. Only tests use this file.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import ModuleType

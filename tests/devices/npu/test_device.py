@@ -1,7 +1,5 @@
 """The NPU as a device: facts, errors, streams, doctor. The engine over its operators is in test_operators.py."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import subprocess
 import sys

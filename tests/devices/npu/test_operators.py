@@ -1,7 +1,5 @@
 """The vendor's operators: the committed table is the wheel, and our calls mean what the plain operations mean."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import importlib.util

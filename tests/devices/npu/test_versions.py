@@ -1,7 +1,5 @@
 """torch, torch_npu and CANN: what does not fit together is told before anything is imported, with the versions."""
 
-from __future__ import annotations
-
 import builtins
 import os
 import subprocess

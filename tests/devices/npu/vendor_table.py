@@ -6,8 +6,6 @@ network. To make it again: pip download --no-deps torch_npu==2.9.0 ..., then
     python tests/devices/npu/vendor_table.py WHEEL... > tests/devices/npu/vendor.json
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import re

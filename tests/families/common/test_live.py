@@ -1,7 +1,5 @@
 """Text that is still arriving: the same ids as the whole text, soon, and in linear time."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from golden_set import checkpoint

@@ -1,7 +1,5 @@
 """TextTokenizer: the official tokenisation, plain characters only, and what is final while text still arrives."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The tiny folder of the family as a model, and one request of it by itself."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from golden_set import omni_folder

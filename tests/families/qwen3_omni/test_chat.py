@@ -1,7 +1,5 @@
 """Conversations as token ids: equal to the official tokenizer, and safe from control tokens in user text."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from golden_set import thinker_case, thinker_folder

@@ -1,7 +1,5 @@
 """Config: what is read in either spelling, what was released, and what is refused instead of assumed."""
 
-from __future__ import annotations
-
 import copy
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The engine with this family: lengths, an end at once, beside the first family. More: engine/test_answer_loop.py."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The whole path against the official library: prompt rows, states, logits, greedy frames run free, and their sound."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from golden_set import omni_case, omni_folder

@@ -1,7 +1,5 @@
 """The family: rename tables that match modules and files, a folder without the thinker, a whole model."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Prompts: how many rows, text that arrives late, and everything that is refused. What the rows hold: test_equal.py."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The thinker against the official library; its config, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Cloner: codes and vector of the official package, one clip at a time, and clips that are none."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Config: what is read, and that no config.json, however wrong, ends in anything but one error of ours."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The whole path against the official package: greedy frames run free, and their sound, row by row of every case."""
 
-from __future__ import annotations
-
 import pytest
 import tables
 import torch

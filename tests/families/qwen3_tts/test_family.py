@@ -1,7 +1,5 @@
 """The family: modules without numbers, rename tables that match them and the files exactly, a whole model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Prompts: equal to the official package's in every mode, and the same however the text arrives."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The CPU's library is compiled where there is a compiler, and its name says of which sources."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import runpy

@@ -1,7 +1,5 @@
 """Codes drawn row by row, in Python and in C for each instruction set, are those that the plain operation draws."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Bookkeeping slot by slot does to a table what the plain operations do."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from frame_table import begins_alike, finishes_alike, scores_alike

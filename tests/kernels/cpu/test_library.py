@@ -1,7 +1,5 @@
 """What is loaded, and what happens where there is nothing to load."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

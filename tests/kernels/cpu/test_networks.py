@@ -1,7 +1,5 @@
 """Stacks, draws and frames in C give what the plain operations give, and a row never depends on its neighbours."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """A first sound takes a second thread where other programs leave a core."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path

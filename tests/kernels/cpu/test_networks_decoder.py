@@ -1,7 +1,5 @@
 """The decoder in C, small and large; that it sounds right is also proved in tests/models/test_slot_decoder.py."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Weights in 8 bits: products have the bits of a reference in PyTorch, and stacks the same on every instruction set."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """In 8 bits, a request has the same codes on every processor, with any number of threads, alone and among others."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Iterator

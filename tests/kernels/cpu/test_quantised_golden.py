@@ -3,8 +3,6 @@
 `tests/golden/make_eight.py` makes the reference.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

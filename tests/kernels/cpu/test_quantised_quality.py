@@ -2,8 +2,6 @@
 distributions that codes are drawn from are compared.
 """
 
-from __future__ import annotations
-
 import pytest
 import tables
 import torch

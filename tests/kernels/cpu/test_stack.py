@@ -1,7 +1,5 @@
 """A stack as one operation: which slots ask together, and what goes layer by layer. Equality: cpu/test_equal.py."""
 
-from __future__ import annotations
-
 import tables
 import torch
 

@@ -1,7 +1,5 @@
 """The end of the codec in one CUDA kernel against plain operations, in the emulator and on a card."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The codec's large products and residual units in CUDA C++ against their plain versions."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """`--exact` on a GPU: a request has the same codes and samples alone and in any batch."""
 
-from __future__ import annotations
-
 import random
 
 from company import spoken_among

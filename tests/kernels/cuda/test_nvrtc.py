@@ -1,7 +1,5 @@
 """The cache of compiled kernels. Compiling itself needs a GPU's driver: test_predictor.py."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The persistent predictor against the plain operations, on a GPU."""
 
-from __future__ import annotations
-
 import functools
 import os
 import subprocess

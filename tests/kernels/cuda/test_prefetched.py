@@ -1,7 +1,5 @@
 """Products whose weights are fetched early against plain operations, on a GPU. On a CPU: test_cuda_emulated.py."""
 
-from __future__ import annotations
-
 import pytest
 import tables
 import torch

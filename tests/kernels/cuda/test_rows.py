@@ -1,7 +1,5 @@
 """Layers for any number of rows on a GPU: the bits of eight rows, near to float32, captured as eager."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

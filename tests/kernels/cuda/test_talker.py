@@ -1,7 +1,5 @@
 """The persistent step of the talker against the plain operations, on a GPU."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

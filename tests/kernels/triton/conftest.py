@@ -4,8 +4,6 @@ On a GPU: pytest -m gpu tests/kernels/triton
 Without one: TRITON_INTERPRET=1 pytest -m gpu tests/kernels/triton
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

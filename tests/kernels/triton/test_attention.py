@@ -1,7 +1,5 @@
 """Attention over the cache equals the plain version: frames, prompts, ragged lengths, shared slots, long contexts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

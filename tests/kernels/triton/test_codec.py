@@ -1,7 +1,5 @@
 """The codec's Triton kernels against their plain versions."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

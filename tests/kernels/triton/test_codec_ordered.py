@@ -1,7 +1,5 @@
 """With --exact the codec's sound has the same bits in chunks of any size, alone and beside other streams."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any

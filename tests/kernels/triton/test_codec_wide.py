@@ -1,7 +1,5 @@
 """The codec's large products through the copy engine against their plain versions."""
 
-from __future__ import annotations
-
 from types import ModuleType
 
 import pytest

@@ -1,7 +1,5 @@
 """The fused draw gives the codes of its plain version, for every setting, and the same bits of chance."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from frame_table import SETTINGS

@@ -1,7 +1,5 @@
 """Products with matrices in 8 bits equal those of the floats that they stand for, in float64."""
 
-from __future__ import annotations
-
 import pytest
 import tables
 import torch

@@ -1,7 +1,5 @@
 """The fused bookkeeping of a frame does to a table what its plain version does, whatever state its slots are in."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from frame_table import begins_alike, finishes_alike, scores_alike

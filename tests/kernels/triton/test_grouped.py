@@ -1,7 +1,5 @@
 """Experts of long prompts equal their plain version: choices, places, and everything between the products."""
 
-from __future__ import annotations
-
 import pytest
 import tables
 import torch

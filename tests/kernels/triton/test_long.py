@@ -1,7 +1,5 @@
 """Operations for long contexts: logits and experts equal their plain versions. Attention is in test_attention.py."""
 
-from __future__ import annotations
-
 import pytest
 import tables
 import torch

@@ -1,7 +1,5 @@
 """Products of many rows through the copy engine against plain operations."""
 
-from __future__ import annotations
-
 from types import ModuleType
 
 import pytest

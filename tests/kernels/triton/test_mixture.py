@@ -1,7 +1,5 @@
 """The fused experts equal their plain version in float64: for few rows and many, with and without shared ones."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 
 import pytest

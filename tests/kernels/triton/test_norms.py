@@ -1,7 +1,5 @@
 """The fused norm equals its plain version, at widths that are and are not powers of two."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from frame_table import close

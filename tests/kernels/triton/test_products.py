@@ -1,7 +1,5 @@
 """The fused products equal their plain versions, computed in float64."""
 
-from __future__ import annotations
-
 import pytest
 import tables
 import torch

@@ -1,7 +1,5 @@
 """Pipelines have as many stages as fit in the shared memory, and at least one."""
 
-from __future__ import annotations
-
 import pytest
 
 pytest.importorskip("triton")

@@ -1,7 +1,5 @@
 """Every kernel compiles for cards that are not here, and fits into their shared memory."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
