@@ -46,10 +46,10 @@ def run(arguments: list[str]) -> int:
 def outcome(arguments: list[str]) -> int:
     """Runs the command and returns its exit code. Errors and signals are reported to the user."""
     try:
-        if (asks := environment.variable(environment.COMPLETING)) is not None:
-            return int(load("cli.complete:answer")(asks))
         row = next((one for one in commands.COMMANDS if one.body and arguments[: len(one.words)] == one.words), None)
-        return int(load("cli.start:answer")(arguments)) if row is None else run_row(row, arguments[len(row.words) :])
+        if row is None or environment.variable(environment.COMPLETING) is not None:
+            return without_command(arguments)
+        return run_row(row, arguments[len(row.words) :])
     except signals.Stopped as stopped:
         return interrupted(stopped)
     except KeyboardInterrupt:  # where our handler is not installed
@@ -58,6 +58,24 @@ def outcome(arguments: list[str]) -> int:
         return pipe_closed()
     except Exception as error:
         return ended(error)
+
+
+def without_command(arguments: list[str]) -> int:
+    """The Typer app answers where no command is named, and when a shell asks. A version needs less time without it."""
+    return show_version() if arguments in (["-V"], ["--version"]) else int(load("cli.declare:call")(arguments))
+
+
+def show_version() -> int:
+    """--version. Returns the exit code."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        words = version("omnitts-cli")
+    except PackageNotFoundError:
+        words = f"(not installed; run from {commands.PACKAGE.parent})"
+    console.stdout.claim()
+    console.stdout.line(f"omnitts {words}")
+    return 0
 
 
 def ended(error: Exception) -> int:

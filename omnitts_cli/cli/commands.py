@@ -418,25 +418,6 @@ HELP = (
 COMMANDS = (*SPEECH, *VOICES, *TUNE, *MODELS, *CODEC, *CHECKS, *CONFIG, *HELP)
 """All rows, in the order of the list of commands."""
 
-PROGRAM = Command(
-    "",
-    "",
-    """Speech from the command line.
-
-    \b
-    omnitts say "Hello there"                      speak
-    omnitts say -f book.md -o book.flac            speak a file into a file
-    omnitts clone -r me.wav "Good morning"         speak in a voice like a clip's
-    omnitts design -i "deep and slow" "Once"       speak in a described voice
-    omnitts batch lines.csv -O corpus              speak the rows of a manifest
-    omnitts ask "Why is the sky blue?"             ask a language model
-    omnitts doctor                                 check this machine
-    omnitts help                                   list the help pages
-    """,
-    (Option("version", "-V --version", "Show the version."),),
-)
-"""What stands above all rows."""
-
 NAMES = tuple(row.name for row in COMMANDS if " " not in row.name)
 """The words that may follow `omnitts`."""
 
@@ -444,17 +425,6 @@ NAMES = tuple(row.name for row in COMMANDS if " " not in row.name)
 def rows_of(names: Collection[str]) -> list[Command]:
     """The rows of these commands, with those below them."""
     return [row for row in COMMANDS if row.section in names]
-
-
-def named(words: list[str]) -> Command:
-    """The row whose name the words begin with; PROGRAM if there is none."""
-    found = [row for row in COMMANDS if words[: len(row.words)] == row.words]
-    return max(found, key=lambda row: len(row.words), default=PROGRAM)
-
-
-def below(row: Command) -> list[Command]:
-    """The rows whose names have one word more than that of a row."""
-    return [one for one in COMMANDS if one.words[:-1] == row.words]
 
 
 @functools.cache

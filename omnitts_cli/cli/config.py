@@ -72,7 +72,7 @@ def set(messages: Messages, name: str, value: str) -> None:
     except (UsageError, DeviceError) as error:
         example = (error.hint or "").removeprefix(f"--{name} ")
         raise type(error)(error.message.removeprefix("--"), hint=f"omnitts config set {name} {example}") from None
-    save(target, with_key(text_of(target), name, toml(read)))
+    save(target, with_key(without_key(text_of(target), field.former_key), name, toml(read)))
     console.note(f"{name} = {toml(read)}   in {target}")
     if name == "voice":
         warn_of_unknown(str(read))
@@ -99,9 +99,11 @@ def unset(messages: Messages, name: str) -> None:
     target = user_file()
     before = text_of(target)
     text = without_key(before, name)
-    if text == before:
-        find(name)  # an error where there is no such setting
-    else:
+    field = None if text != before else find(name)
+    if field is not None:
+        name = key(field)
+        text = without_key(without_key(before, name), field.former_key)
+    if text != before:
         save(target, text)
     console.note(f"removed {name} from {target}" if text != before else f"{name} was not set in {target}")
     if name in {key(one) for one in all_fields()}:
@@ -177,6 +179,9 @@ def key(field: Field) -> str:
 def find(name: str) -> Field:
     """The option of that name, or an error with the nearest."""
     fields = {key(field): field for field in all_fields()}
+    former = {field.former_key: field for field in fields.values() if field.former_key}
+    if name in former:
+        return former[name]
     if name not in fields:
         if name in all_names():
             tables = [f"[{section}]" for section in sections_with(name)]

@@ -36,7 +36,7 @@ from omnitts_cli.weights.released import RELEASED
 
 Status = Literal["ok", "skip", "warn", "fail"]
 
-PACKAGES = ("torch", "numpy", "soundfile", "safetensors", "huggingface_hub")
+PACKAGES = ("torch", "numpy", "soundfile", "safetensors", "huggingface_hub", "typer")
 SPARE_BYTES = 2**30  # of disk space, besides a model
 SIZES = ("0.6b", "1.7b")  # of the released models
 MOST_ROWS = 4096

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from omnitts_cli.cli.commands import COMMANDS, PROGRAM, TOPICS, below
-from omnitts_cli.cli.run import Command
-from omnitts_cli.cli.usage import paragraphs, sections_of, summary, usage_of
+import typer
+
+from omnitts_cli.cli.commands import NAMES, TOPICS
 from omnitts_cli.errors import OutputError
 from omnitts_cli.settings.environment import own_version
+from omnitts_cli.terminal.usage import DOUBLE, sections_of
 
 NAME = "omnitts"
 SPECIAL = {"\\": "\\e", "-": "\\-", "'": "\\(aq", "`": "\\(ga", "^": "\\(ha", "~": "\\(ti", '"': "\\(dq"}
@@ -18,10 +21,12 @@ SPECIAL = {"\\": "\\e", "-": "\\-", "'": "\\(aq", "`": "\\(ga", "^": "\\(ha", "~
 ESCAPED = re.compile("|".join(map(re.escape, SPECIAL)))
 
 
-def write(folder: Path, pages: Mapping[str, tuple[str, str]]) -> list[Path]:
+def write(folder: Path, app: typer.Typer, pages: Mapping[str, tuple[str, str]]) -> list[Path]:
     """Writes man1/omnitts.1, a page for each command, and man7/omnitts-TOPIC.7. `pages`: summary and text of topics."""
-    found = {Path("man1", f"{page_of(row)}.1"): command_page(row) for row in COMMANDS}
-    found[Path("man1", f"{NAME}.1")] = main_page()
+    root: Any = typer.main.get_command(app)
+    found = {Path("man1", f"{NAME}.1"): main_page(root)}
+    for words, command, ctx in commands(root):
+        found[Path("man1", f"{'-'.join(words)}.1")] = command_page(words, command, ctx)
     for topic in TOPICS:
         found[Path("man7", f"{NAME}-{topic}.7")] = topic_page(topic, *pages[topic])
     try:
@@ -34,41 +39,48 @@ def write(folder: Path, pages: Mapping[str, tuple[str, str]]) -> list[Path]:
     return [folder / place for place in found]
 
 
-def page_of(row: Command) -> str:
-    """The name of the page of a command."""
-    return row.path.replace(" ", "-")
+def commands(root: Any) -> Iterator[tuple[list[str], Any, Any]]:
+    """The words, the command and its context of each command, with those below it."""
+    above = typer.Context(root, info_name=NAME)
+    for name in NAMES:
+        command = root.commands[name]
+        ctx = typer.Context(command, info_name=name, parent=above)
+        yield [NAME, name], command, ctx
+        for below, one in getattr(command, "commands", {}).items():
+            yield [NAME, name, below], one, typer.Context(one, info_name=below, parent=ctx)
 
 
-def main_page() -> Iterator[str]:
+def main_page(root: Any) -> Iterator[str]:
     """The page of the program."""
     yield from heading(NAME, 1, "speech from the command line")
     yield from (".SH SYNOPSIS", f".B {NAME}", "COMMAND [OPTIONS] [TEXT]")
-    yield from described(PROGRAM)
-    yield from listed(PROGRAM)
-    yield from (".SH SEE ALSO", text(", ".join([*(f"{page_of(row)}(1)" for row in below(PROGRAM)),
+    yield from described(root.help, NAME)
+    yield ".SH COMMANDS"
+    for name in NAMES:
+        yield from entry(f"{NAME} {name}", does(root.commands[name]))
+    yield from (".SH SEE ALSO", text(", ".join([*(f"{NAME}-{name}(1)" for name in NAMES),
                                                 *(f"{NAME}-{topic}(7)" for topic in TOPICS)])))  # fmt: skip
 
 
-def command_page(row: Command) -> Iterator[str]:
+def command_page(words: list[str], command: Any, ctx: Any) -> Iterator[str]:
     """The page of a command: what its --help-all shows."""
-    yield from heading(page_of(row), 1, does(row))
-    yield from (".SH SYNOPSIS", text(usage_of(row)))
-    yield from described(row)
-    yield from listed(row)
-    shown, _ = sections_of(row, everything=True)
-    for title, lines in shown.items():
-        yield f".SH {text(title.upper())}"
-        for name, meaning in lines:
-            yield from entry(name, meaning)
-    yield from (".SH SEE ALSO", text(f"{page_of(row).rpartition('-')[0]}(1)"))
-
-
-def listed(row: Command) -> Iterator[str]:
-    """The commands below a row."""
-    commands = below(row)
-    yield from [".SH COMMANDS"] * bool(commands)
-    for one in commands:
-        yield from entry(one.path, does(one))
+    yield from heading("-".join(words), 1, does(command))
+    usage = DOUBLE.sub(r"\1\2", command.get_usage(ctx)).removeprefix("Usage: ")
+    yield from (".SH SYNOPSIS", text(" ".join(usage.split())))
+    yield from described(command.help, "-".join(words))
+    below = getattr(command, "commands", None)
+    if below:
+        yield ".SH COMMANDS"
+        for name, one in below.items():
+            yield from entry(f"{' '.join(words)} {name}", does(one))
+    else:
+        shown, _ = sections_of(command, ctx, everything=True)
+        for title, rows in shown.items():
+            yield f".SH {text(title.upper())}"
+            for name, meaning in rows:
+                yield from entry(name, meaning)
+    above = "-".join(words[:-1])
+    yield from (".SH SEE ALSO", text(f"{above}(1)"))
 
 
 def topic_page(topic: str, summary: str, page: str) -> Iterator[str]:
@@ -85,11 +97,12 @@ def heading(name: str, section: int, about: str) -> Iterator[str]:
     yield from (".SH NAME", f"{text(name)} \\- {text(about)}")
 
 
-def described(row: Command) -> Iterator[str]:
+def described(help_: str, name: str) -> Iterator[str]:
     """The text of a command; paragraphs that keep their lines are examples."""
-    examples = [one for one in paragraphs(row.help) if one.startswith("\b")]
+    paragraphs = re.split(r"\n\s*\n", inspect.cleandoc(help_ or ""))
+    examples = [one for one in paragraphs if one.startswith("\b")]
     yield ".SH DESCRIPTION"
-    for one in paragraphs(row.help):
+    for one in paragraphs:
         if one not in examples:
             yield from (".PP", text(" ".join(one.split())))
     for number, one in enumerate(examples):
@@ -102,9 +115,9 @@ def entry(name: str, about: str) -> Iterable[str]:
     return (".TP", f"\\fB{text(name)}\\fR", text(about or name))
 
 
-def does(row: Command) -> str:
+def does(command: Any) -> str:
     """What a command does, without the full stop."""
-    return summary(row.help).rstrip(".")
+    return str(command.short_help).rstrip(".")
 
 
 def text(words: str) -> str:

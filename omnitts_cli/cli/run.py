@@ -94,6 +94,12 @@ class Command:
         return f"omnitts {self.name}".rstrip()
 
     @property
+    def summary(self) -> str:
+        """What it does, in one sentence."""
+        first, stop, _ = " ".join(self.help.partition("\n\n")[0].split()).partition(". ")
+        return first + stop.rstrip()
+
+    @property
     def section(self) -> str:
         """Its table in settings files."""
         return self.name.split()[0]
@@ -245,8 +251,7 @@ def run_row(row: Command, arguments: list[str]) -> int:
     fields, settings = row.fields, row.settings
     typed = dict.fromkeys(field.name for field in settings) | read(row, spellings(row, settings), arguments)
     for wanted in typed.keys() & HELPS:
-        load("cli.usage:show")(row, everything=wanted == "help-all")
-        return 0
+        return int(load("cli.declare:call")([*row.words, f"--{wanted}"]))
     values: dict[str, Any] = {one.name: typed.get(one.name, unset(one)) for one in row.own}
     layers: Layers | None = None
     if settings:

@@ -11,7 +11,7 @@ from omnitts_cli.errors import SettingsError
 from omnitts_cli.parse import ParseError
 from omnitts_cli.settings import presets
 from omnitts_cli.settings.presets import Preset
-from omnitts_cli.settings.setting import Field, fields_of, nearest, shown
+from omnitts_cli.settings.setting import Field, fields_of, former_names, nearest, shown
 
 PROJECT_FILE = "omnitts.toml"  # in the current folder
 SECTIONS = (
@@ -34,9 +34,10 @@ class SettingsFile:
             k: v for k, v in self.tables.items() if not isinstance(v, dict) and k.replace("-", "_") not in own_only
         }
         own = self.tables.get(section, {})
-        values = {}
+        former, values = former_names(fields), {}
         for key, value in {**general, **own}.items():
             name = key.replace("-", "_")
+            name = former.get(name, name)
             if name in fields:
                 values[name] = self._checked(fields[name], key, value)
         return values
@@ -61,7 +62,7 @@ class SettingsFile:
                 hint=f"a preset is a table: [presets.{name}]",
                 where=(str(self.path), self.line(name)),
             )
-        able = presets.settable()
+        able = {*presets.settable(), *former_names(presets.settable())}
         for key in table:
             if key in all_names() and key.replace("-", "_") not in able:
                 hint = f"move it above the tables, or use --{key} with --preset {name}"
@@ -129,7 +130,7 @@ def refuse_places(file: SettingsFile, user_file: Path) -> None:
 
     # if two have the same name, the shared one counts
     fields = [one for group in reversed(ALL) for one in fields_of(group)]
-    known = {one.key: one for one in fields}
+    known = {name: one for one in fields for name in (one.key, one.former_key) if name}
     presets_of = file.tables.get("presets", {})
     tables = [file.tables, *(file.tables.get(name, {}) for name in SECTIONS), *presets_of.values()]
     for key, value in [item for table in tables if isinstance(table, dict) for item in table.items()]:
@@ -155,7 +156,8 @@ def check_keys(file: SettingsFile, keys: Iterable[str], known: list[str]) -> Non
 
 
 def all_names() -> list[str]:
-    """Every key that a file may contain."""
+    """Every key that a file may contain, including former names."""
     from omnitts_cli.settings.commands import ALL  # of all commands: only where a file or a wrong name asks
 
-    return [field.key for group in ALL for field in fields_of(group)]
+    fields = [field for group in ALL for field in fields_of(group)]
+    return [name.replace("_", "-") for one in fields for name in (one.name, one.setting.former) if name]

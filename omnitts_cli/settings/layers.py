@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,7 +17,7 @@ from omnitts_cli.settings import environment, presets
 from omnitts_cli.settings import file as settings_file
 from omnitts_cli.settings.file import PROJECT_FILE, SettingsFile
 from omnitts_cli.settings.presets import Preset
-from omnitts_cli.settings.setting import Field, nearest
+from omnitts_cli.settings.setting import Field, former_names, nearest
 
 T = TypeVar("T")
 
@@ -68,6 +68,15 @@ class Layers:
     def value(self, field: Field, *, typed_only: bool = False) -> Any:
         return self.layers[0].values.get(field.name, field.default) if typed_only else self.origin(field)[0]
 
+    @cached_property
+    def _former(self) -> dict[str, str]:
+        """Former name -> name, where variables are set."""
+        return former_names(self._fields)
+
+    def has(self, name: str) -> bool:
+        """Whether the command has such an option."""
+        return name in self._fields or name in self._former
+
     def origin(self, field: Field) -> tuple[Any, str]:
         """The value of an option and where it comes from."""
         for layer in self.layers:
@@ -77,9 +86,10 @@ class Layers:
 
     def _environment(self) -> Layer:
         values = {}
-        for name, text in self.variables.items():
+        for variable, text in self.variables.items():
+            name = self._former.get(variable, variable)
             if name in self._fields and name not in self._own_only:
-                values[name] = self._fields[name].spelled(text, f"{environment.PREFIX}{name.upper()}")
+                values[name] = self._fields[name].spelled(text, f"{environment.PREFIX}{variable.upper()}")
         return Layer("environment", values)
 
     def _file(self, path: Path, section: str) -> Layer:
@@ -98,7 +108,7 @@ class Layers:
 
     def unknown_variables(self) -> list[tuple[str, str]]:
         """OMNITTS_ variables that are not settings, most likely typing errors; each with a hint."""
-        odd = [name for name in self.variables if name not in environment.SWITCHES and name not in self._fields]
+        odd = [name for name in self.variables if name not in environment.SWITCHES and not self.has(name)]
         if not odd:
             return []
         known = [name.replace("-", "_") for name in settings_file.all_names()]  # of other commands too

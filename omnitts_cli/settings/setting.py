@@ -60,14 +60,8 @@ class ValueKind:
         return value
 
 
-ALSO = {"batch-size": "slots", "instruct": "style", "lang": "language"}
-"""Other spellings of options, which help does not show. Files and variables do not have them."""
-
-
 def nearest(word: str, known: list[str]) -> str | None:
     """The known word that was most likely meant."""
-    if (meant := ALSO.get(word.replace("_", "-"))) in known:
-        return meant
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     return close[0] if close else None
 
@@ -230,6 +224,8 @@ Group = Literal[
 ]  # fmt: skip
 """In the order of help."""
 
+RARE = "+"  # behind the group of an option that only --help-all shows
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -255,8 +251,14 @@ class Setting:
 
     @property
     def spellings(self) -> list[str]:
-        """All spellings, as typed."""
+        """All spellings, as typed. Help does not show the former one."""
         return self.flags.split()
+
+    @property
+    def former(self) -> str:
+        """Its former name, which is its second long spelling and still accepted everywhere; empty if there is none."""
+        long = [one.removeprefix("--") for one in self.spellings if one.startswith("--")]
+        return long[1].replace("-", "_") if len(long) > 1 else ""
 
     @property
     def option(self) -> str:
@@ -326,6 +328,11 @@ class Field:
         """Its name in files: `sentence-gap`."""
         return self.name.replace("_", "-")
 
+    @property
+    def former_key(self) -> str:
+        """Its former name in files; empty if there is none."""
+        return self.setting.former.replace("_", "-")
+
     def typed(self, value: Any) -> Any:
         """The parsed value of a typed option; None if it was not typed."""
         if value is None or value == [] or self.setting.kind is SWITCH:
@@ -357,6 +364,11 @@ class Field:
 def fields_of(group: type) -> tuple[Field, ...]:
     """The settings of a group, in order of declaration. Cached, because most commands share most groups."""
     return tuple(Field(one.name, one.metadata["setting"], one.default) for one in dataclasses.fields(group))
+
+
+def former_names(fields: Mapping[str, Field]) -> dict[str, str]:
+    """Former name -> name."""
+    return {field.setting.former: name for name, field in fields.items() if field.setting.former}
 
 
 def kinds_of(*groups: type) -> dict[str, ValueKind]:

@@ -1,6 +1,7 @@
 """The table of settings. Options, presets, settings files and the engine's settings are views of it."""
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.settings.setting import (
@@ -15,6 +16,7 @@ from omnitts_cli.settings.setting import (
     Setting,
     carries,
     either,
+    fields_of,
     fields_with,
     number,
     one_of,
@@ -356,3 +358,9 @@ class Live:
 
 SHARED = (TextIn, Speech, Results, Machine, Intent, Network, Messages)
 """The settings that most commands share and `omnitts config` sets."""
+
+
+@cache
+def former_options() -> list[str]:
+    """Former spellings of options."""
+    return [f"--{field.former_key}" for group in SHARED for field in fields_of(group) if field.former_key]

@@ -21,7 +21,7 @@ from omnitts_cli.request import COLDEST, Request, Sampling
 from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.settings.layers import Layers
-from omnitts_cli.settings.setting import fields_of, nearest
+from omnitts_cli.settings.setting import fields_of, former_names, nearest
 from omnitts_cli.settings.table import SHARED, Machine, Network, Speech, TextIn
 from omnitts_cli.speech import voice_files, voices
 from omnitts_cli.speech.clip import Chunk, Clip
@@ -429,8 +429,9 @@ class TTS:
     def _options(self, seed: int | None, options: Mapping[str, Any]) -> tuple[TextIn, Speech]:
         """The options, checked: how the text is read, and how it is spoken."""
         known = {f.name: f for group in (TextIn, Speech) for f in fields_of(group) if f.name not in NOT_HERE}
-        values = dict(self._defaults)
-        for name, value in {**options, "seed": seed}.items():
+        former, values = former_names(known), dict(self._defaults)
+        for key, value in {**options, "seed": seed}.items():
+            name = former.get(key, key)
             refuse_unknown("speak", [name], known)
             if value is not None:
                 values[name] = known[name].checked(value)

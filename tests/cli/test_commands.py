@@ -9,9 +9,9 @@ from typing import get_type_hints
 import pytest
 from command import Omnitts
 
-from omnitts_cli.cli import commands
+from omnitts_cli.cli import commands, declare
 from omnitts_cli.cli.commands import COMMANDS, NAMES, check
-from omnitts_cli.cli.complete import COMPLETE
+from omnitts_cli.cli.declare import COMPLETE
 from omnitts_cli.cli.job import Job, ModelOpener
 from omnitts_cli.cli.run import JOB, OPENER, Argument, Command, load
 from omnitts_cli.errors import OmniError
@@ -92,5 +92,6 @@ def test_a_row_without_its_body_is_an_error_at_once(
 def test_a_new_row_is_a_new_command(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
     shells = next(row for row in COMMANDS if row.name == "completion")
     monkeypatch.setattr(commands, "COMMANDS", (*COMMANDS, replace(shells, name="shells", help="Another name.")))
+    monkeypatch.setattr(declare, "NAMES", (*NAMES, "shells"))
     assert omnitts("shells", "bash").out == omnitts("completion", "bash").out != b""
     assert "shells" in omnitts("--help").out.decode() and "Another name." in omnitts("shells", "--help").out.decode()

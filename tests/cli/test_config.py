@@ -10,7 +10,6 @@ from command import Omnitts
 
 from omnitts_cli.cli import config
 from omnitts_cli.settings.file import all_names
-from omnitts_cli.settings.setting import ALSO
 
 
 def user_file(home: Path, text: str) -> Path:
@@ -99,23 +98,26 @@ def test_every_language_of_a_file_suits_every_command(omnitts: Omnitts, home: Pa
     assert value(omnitts, "language")[0] == "en"
 
 
-def test_other_spellings_are_of_options_only(omnitts: Omnitts, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("former, name, given", [("lang", "language", "en"), ("batch-size", "slots", 2)])
+def test_former_names_work_everywhere(
+    omnitts: Omnitts, home: Path, monkeypatch: pytest.MonkeyPatch, former: str, name: str, given: str | int
+) -> None:
     words = "say -m random:toy --max-frames 8 --lang en --instruct loud --batch-size 2 -o a.wav Hi."
     assert omnitts(*words.split()).code == 0
-    for other, name in ALSO.items():
-        variable = f"OMNITTS_{other.replace('-', '_').upper()}"
-        monkeypatch.setenv(variable, "x")
-        warned = omnitts("say", "--dry-run", "Hi.").err
-        assert f"OMNITTS_{name.upper()}" in warned and warned.startswith("warning: unknown setting")
-        monkeypatch.delenv(variable)
-        user_file(home, f'{other} = "x"\n')
-        omnitts("say", "--dry-run", "Hi.").ended(3, f"unknown key '{other}'", f"'{name}'?")
-        assert f"'{name}'?" in omnitts("config", "set", other, "x").err
-        user_file(home, "")
+    variable = f"OMNITTS_{former.replace('-', '_').upper()}"
+    monkeypatch.setenv(variable, str(given))
+    assert "warning" not in omnitts("say", "--dry-run", "Hi.").err and value(omnitts, name)[0] == given
+    monkeypatch.delenv(variable)
+    line = f"{former} = {json.dumps(given)}\n"
+    for text in (f'preset = "own"\n[presets.own]\n{line}', line):
+        user_file(home, text)
+        assert value(omnitts, name)[0] == given
+    assert omnitts("config", "unset", former).code == 0 and value(omnitts, name)[0] == "auto"
+    assert omnitts("config", "set", former, str(given)).code == 0 and value(omnitts, name)[0] == given
 
 
 def test_a_voice_of_the_file_is_for_say_and_not_against_design(omnitts: Omnitts, home: Path) -> None:
-    user_file(home, 'voice = "ben"\nstyle = "loud"\n')
+    user_file(home, 'voice = "ben"\ninstruct = "loud"\n')
     toy = ("-m", "random:toy", "--max-frames", "12", "-o", "a.wav", "Hello there.")
     assert omnitts("say", *toy, "--json").json["voice"] == "ben"
     assert omnitts("design", "-i", "deep", *toy).code == 0
@@ -265,7 +267,7 @@ def test_json_errors_have_file_and_line(omnitts: Omnitts) -> None:
         ('[clone]\nref-audio = ["x.wav"]', "ref-audio"), ('[design]\noutput-dir = "x"', "output-dir"),
         ('[bench]\nurl = "http://127.0.0.1:1"', "url"), ('[bench]\nsave = "x.json"', "save"),
         ('[presets.fast]\nmodel = "hf:someone/model"', "model"), ('voice = "x.voice"', "voice"),
-        ('voice = "../x.voice"', "voice"), ("slots = 2", "slots"),
+        ('voice = "../x.voice"', "voice"), ("batch-size = 2", "batch-size"),
     ],
 )  # fmt: skip
 def test_a_project_file_never_says_what_is_read_written_or_fetched(omnitts: Omnitts, line: str, key: str) -> None:
@@ -400,7 +402,7 @@ def test_settings_of_single_commands_are_set_in_their_tables(omnitts: Omnitts, n
 
 
 def test_every_setting_of_single_commands_has_a_table() -> None:
-    shared = {field.key for field in config.all_fields()}
+    shared = {name for field in config.all_fields() for name in (field.key, field.former_key)}
     assert [name for name in all_names() if name not in shared and not config.sections_with(name)] == []
 
 

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 from command import Omnitts
+from typer.main import get_command
 
 from omnitts_cli.cli import help
-from omnitts_cli.cli.commands import COMMANDS, NAMES, PROGRAM, named
-from omnitts_cli.cli.run import read, spellings
-from omnitts_cli.errors import UsageError
+from omnitts_cli.cli.declare import NAMES, app_of
 
 HOUSE = Path(__file__).parent.parent.parent
 PAGES = {path.stem: path.read_text("utf-8") for path in help.PAGES.glob("*.md")}
@@ -79,22 +78,35 @@ def examples() -> Iterator[tuple[str, str]]:
             yield name, found[1].strip()
 
 
-def test_the_examples_name_commands_and_options_that_exist() -> None:
+@pytest.fixture(scope="module")
+def commands() -> Any:
+    return get_command(app_of(NAMES))
+
+
+def test_the_examples_name_commands_and_options_that_exist(commands: Any) -> None:
     lines = sorted(set(examples()))
     assert len(lines) > 60
     for name, line in lines:
         words = shlex.split(line.replace("<", "_").replace(">", "_"))[1:]
-        row = named(words)
-        known, words = spellings(row, row.settings), words[len(row.words) :]
-        assert row.body or not words or words[0].startswith("-"), (name, line)
-        try:
-            read(row, known, words)
-        except UsageError as error:  # an example may lack arguments, but has no unknown option
-            assert "unknown option" not in error.message, (name, line)
+        command: Any = commands
+        while words and words[0] in getattr(command, "commands", {}):
+            command = command.commands[words.pop(0)]
+        if words and words[0] == "help":
+            continue
+        assert not (words and hasattr(command, "commands") and not words[0].startswith("-")), (name, line)
+        context = command.make_context(command.name, [], resilient_parsing=True)
+        command.make_parser(context).parse_args(args=words)  # raises where an option is unknown
 
 
-def test_options_and_pages_that_the_text_names_exist() -> None:
-    known = {flag for row in (PROGRAM, *COMMANDS) for flag in spellings(row, row.settings)}
+def test_options_and_pages_that_the_text_names_exist(commands: Any) -> None:
+    known = {"--help"}
+
+    def look(command: Any) -> None:
+        known.update(name for param in command.params for name in (*param.opts, *param.secondary_opts))
+        for child in getattr(command, "commands", {}).values():
+            look(child)
+
+    look(commands)
     for name, text in DOCUMENTS.items():
         text = re.sub(r"^```text\n.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
         inline = re.findall(r"`(--[a-z-]+)", text)

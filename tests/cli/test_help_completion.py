@@ -47,6 +47,14 @@ def test_the_exit_code_tells_fish_whether_there_are_completions(words: str, answ
         assert done.returncode == code and done.stderr == ""
 
 
+def test_what_completions_mean_is_whole_and_on_one_line() -> None:
+    for words, end in (("omnitts voices renew", "another model."), ("omnitts say --language", "[auto]")):
+        asked = {"_OMNITTS_COMPLETE": "complete_fish", "_TYPER_COMPLETE_ARGS": words}
+        environment = {**os.environ, **asked, "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+        done = subprocess.run([sys.executable, "-m", "omnitts_cli"], capture_output=True, text=True, env=environment)
+        assert done.stdout.endswith(f"{end}\n") and done.stdout.count("\n") == 1
+
+
 @pytest.mark.skipif(shutil.which("fish") is None, reason="no fish")
 def test_fish_completes_options_and_values(home: Path) -> None:
     """In fish itself, with the command of this very checkout."""

@@ -6,15 +6,19 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command import Omnitts
 from patience import LONG_S
+from typer.main import get_command
 
 from omnitts_cli.cli import man
 from omnitts_cli.cli.commands import COMMANDS, TOPICS
-from omnitts_cli.cli.run import Option
-from omnitts_cli.settings.setting import ALSO
+from omnitts_cli.cli.declare import NAMES, app_of
+from omnitts_cli.settings.table import former_options
+
+FORMER = set(former_options())
 
 
 @pytest.fixture
@@ -27,12 +31,12 @@ def pages(omnitts: Omnitts, home: Path) -> Iterator[dict[str, str]]:
 def test_every_command_and_topic_has_a_page(pages: dict[str, str]) -> None:
     commands = {f"omnitts-{row.name.replace(' ', '-')}.1" for row in COMMANDS}
     assert set(pages) == {"omnitts.1", *commands, *(f"omnitts-{topic}.7" for topic in TOPICS)}
-    for row in COMMANDS:
-        shown = pages[f"{man.page_of(row)}.1"].replace("\\-", "-")
-        settings = [field for field in row.settings if field.name not in row.rules.hidden]
-        flags = {one for field in settings for both in field.setting.spellings for one in both.split("/")}
-        flags |= {one for own in row.own if isinstance(own, Option) for one in own.flags.split()}
-        assert {one for one in flags if one[2:] not in ALSO and one not in shown} == set(), row.name
+    root: Any = get_command(app_of(NAMES))
+    for words, command, _ in man.commands(root):
+        shown = pages[f"{'-'.join(words)}.1"].replace("\\-", "-")
+        options = {name for param in command.params if not getattr(param, "hidden", False) for name in param.opts}
+        options -= {"-h", "--help", "--help-all", *FORMER}
+        assert {name for name in options if name not in shown and name[0] == "-"} == set(), words
 
 
 @pytest.mark.skipif(not shutil.which("man"), reason="man is not installed")

@@ -42,8 +42,8 @@ def test_only_what_is_given_is_decided(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "hint"),
     [
-        ("top_p = 0.4", "did you mean 'top-p'?"), ("temprature = 0.5", "did you mean 'temperature'?"),
-        ("batch_size = 4", "did you mean 'slots'?"), ("qqqqqqqq = 1", "sentence-gap"),
+        ("batchsize = 4", "did you mean 'batch-size'?"), ("temprature = 0.5", "did you mean 'temperature'?"),
+        ("batch_size = 4", "did you mean 'batch-size'?"), ("qqqqqqqq = 1", "sentence-gap"),
     ],
 )  # fmt: skip
 def test_an_unknown_key_names_the_nearest_or_lists_all(tmp_path: Path, line: str, hint: str) -> None:

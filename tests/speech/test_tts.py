@@ -121,7 +121,7 @@ def test_the_names_of_the_package_are_these() -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "heavy"), [("omnitts_cli", {"torch", "numpy", "rich"}), ("omnitts_cli.speech.tts", {"torch"})]
+    ("module", "heavy"), [("omnitts_cli", {"torch", "numpy", "rich", "typer"}), ("omnitts_cli.speech.tts", {"torch"})]
 )
 def test_importing_does_not_load_torch(module: str, heavy: set[str]) -> None:
     """A command that speaks through a server never needs it."""
@@ -180,6 +180,7 @@ def test_a_wrong_argument_is_an_error_in_words(tts: TTS, call: Any, message: str
 
 def test_a_choice_may_be_spelled_as_it_may_be_typed(tts: TTS) -> None:
     assert tts.speak("Hello.", seed=1, language="English").seconds > 0
+    assert tts.speak("Hello.", seed=1, lang="en").seconds > 0, "a former name"
     with pytest.raises(omnitts.OmniError, match="not one of"):
         tts.speak("Hello.", language="Klingon")
 

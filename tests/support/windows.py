@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 LIBRARIES = ("torch", "numpy", "soundfile", "soxr", "tokenizers", "safetensors.torch", "filelock", "multiprocessing",
              "concurrent.futures", "uvicorn", "starlette.applications", "httptools", "websockets", "huggingface_hub",
-             "anyio", "anyio._backends._asyncio", "subprocess", "tempfile", "ssl", "http.client", "rich",
+             "anyio", "anyio._backends._asyncio", "subprocess", "tempfile", "ssl", "http.client", "typer", "rich",
              "platformdirs", "platformdirs.unix", "sounddevice", "tqdm", "getpass")  # fmt: skip
 MODULES = ("fcntl", "resource", "termios", "tty", "pwd", "grp", "uvloop", "readline", "syslog")
 NAMES: dict[ModuleType | type, tuple[str, ...]] = {

@@ -1,7 +1,12 @@
-"""What is typed where a command should stand: the version, help on either stream, and suggestions."""
+"""What is typed where a command should stand: the version, help on either stream, and suggestions. Typer answers."""
+
+import subprocess
+import sys
 
 import pytest
 from command import Omnitts
+
+from omnitts_cli.cli import declare
 
 
 def test_without_a_command_help_goes_to_stderr(omnitts: Omnitts) -> None:
@@ -35,3 +40,18 @@ def test_the_option_that_comes_first_counts(omnitts: Omnitts) -> None:
 def test_what_was_meant(omnitts: Omnitts, typed: str, message: str, hint: str) -> None:
     done = omnitts(*typed.split())
     assert done.code == 2 and done.err == f"error: {message}\n  try: {hint}\n"
+
+
+def test_a_command_is_declared_alone_and_all_of_them_where_none_is_named() -> None:
+    assert list(declare.asked_for(["say", "clone"])) == ["say"]
+    for arguments in ([], ["--help"], ["sya"], ["-V", "say"]):
+        assert tuple(declare.asked_for(arguments)) == tuple(declare.NAMES)
+    # a shell asks for what could stand there
+    assert tuple(declare.asked_for(["say"], completing=True)) == tuple(declare.NAMES)
+
+
+@pytest.mark.parametrize("heavy, words", [("typer", "--version"), ("typer", "say --dry-run Hi."),
+                                          ("pydantic", "say --help"), ("pydantic", "voices")])  # fmt: skip
+def test_commands_do_not_import_typer_and_help_is_without_pydantic(heavy: str, words: str) -> None:
+    code = f"import sys; from omnitts_cli.cli.app import run; run({words.split()}); assert '{heavy}' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
