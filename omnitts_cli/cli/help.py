@@ -13,9 +13,8 @@ from rich.markdown import CodeBlock, Heading, Markdown
 from rich.segment import Segment
 from rich.theme import Theme
 
-from omnitts_cli.cli.commands import NAMES, TOPICS
+from omnitts_cli.cli.commands import TOPICS
 from omnitts_cli.cli.complete import SHELLS
-from omnitts_cli.cli.declare import app_of
 from omnitts_cli.cli.deploy import FILES
 from omnitts_cli.errors import UsageError
 from omnitts_cli.settings.setting import nearest
@@ -53,7 +52,7 @@ def manual(folder: str) -> None:
     from omnitts_cli.cli import man
 
     pages = {topic: (summary(topic), page(topic, plain=True)) for topic in TOPICS}
-    written = man.write(Path(folder), app_of(NAMES), pages)
+    written = man.write(Path(folder), pages)
     console.result(folder)
     console.note(f"{len(written)} manual pages; to read one: man -M {folder} omnitts-say")
 

@@ -11,6 +11,7 @@ from typing import Any
 import typer
 
 from omnitts_cli.cli.commands import NAMES, TOPICS
+from omnitts_cli.cli.declare import app_of
 from omnitts_cli.errors import OutputError
 from omnitts_cli.settings.environment import own_version
 from omnitts_cli.terminal.usage import DOUBLE, sections_of
@@ -21,9 +22,9 @@ SPECIAL = {"\\": "\\e", "-": "\\-", "'": "\\(aq", "`": "\\(ga", "^": "\\(ha", "~
 ESCAPED = re.compile("|".join(map(re.escape, SPECIAL)))
 
 
-def write(folder: Path, app: typer.Typer, pages: Mapping[str, tuple[str, str]]) -> list[Path]:
+def write(folder: Path, pages: Mapping[str, tuple[str, str]]) -> list[Path]:
     """Writes man1/omnitts.1, a page for each command, and man7/omnitts-TOPIC.7. `pages`: summary and text of topics."""
-    root: Any = typer.main.get_command(app)
+    root: Any = typer.main.get_command(app_of(NAMES))
     found = {Path("man1", f"{NAME}.1"): main_page(root)}
     for words, command, ctx in commands(root):
         found[Path("man1", f"{'-'.join(words)}.1")] = command_page(words, command, ctx)

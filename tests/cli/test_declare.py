@@ -50,8 +50,10 @@ def test_a_command_is_declared_alone_and_all_of_them_where_none_is_named() -> No
     assert tuple(declare.asked_for(["say"], completing=True)) == tuple(declare.NAMES)
 
 
-@pytest.mark.parametrize("heavy, words", [("typer", "--version"), ("typer", "say --dry-run Hi."),
-                                          ("pydantic", "say --help"), ("pydantic", "voices")])  # fmt: skip
+@pytest.mark.parametrize("heavy, words", [
+    ("typer", "--version"), ("typer", "say --dry-run Hi."), ("typer", "help voices"),
+    ("pydantic", "say --help"), ("pydantic", "voices"),
+])  # fmt: skip
 def test_commands_do_not_import_typer_and_help_is_without_pydantic(heavy: str, words: str) -> None:
     code = f"import sys; from omnitts_cli.cli.app import run; run({words.split()}); assert '{heavy}' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
