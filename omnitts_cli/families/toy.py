@@ -6,7 +6,6 @@ speech by itself after a few dozen frames when codes are drawn.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable
 from pathlib import Path
@@ -23,6 +22,7 @@ from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.models.codec_decoder import CodecDecoder
 from omnitts_cli.models.prompts import Place
 from omnitts_cli.models.roles import SpeechModel
+from omnitts_cli.parse import json_object
 
 KINDS = ("named", "cloned", "designed")
 SPECIAL_TOKENS = ("im_start", "im_end", "tts_pad", "tts_bos", "tts_eos", "assistant")
@@ -70,7 +70,7 @@ def toy_config(
     predictor_hidden: int = 24,
 ) -> Config:
     """Config files made of toy.json and read like any other: 8 kHz, 640 samples a frame, bytes as text."""
-    given = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
+    given = json_object(Path(__file__).with_suffix(".json").read_bytes())
     controls = [*CONTROLS, *LANGUAGES, *SPEAKERS]
     ids = {name: codes + index for index, name in enumerate(controls)}
     stack = given["stack"] | {"num_hidden_layers": layers, "num_code_groups": groups}

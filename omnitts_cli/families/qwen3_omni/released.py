@@ -5,9 +5,10 @@ Nothing but names and the predictor's sampling is used to read a model folder; `
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
+
+from omnitts_cli.parse import json_object
 
 FAMILY = "qwen3_omni_moe"
 NAME = "omni"
@@ -32,5 +33,4 @@ PREDICTOR_SAMPLING: dict[str, Any] = {
 
 def config() -> dict[str, Any]:
     """config.json"""
-    found: dict[str, Any] = json.loads(Path(__file__).with_name("config.json").read_text("utf-8"))
-    return found
+    return json_object(Path(__file__).with_name("config.json").read_bytes())

@@ -6,9 +6,10 @@ that of 1.7b-customvoice, codec.json that of its codec.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
+
+from omnitts_cli.parse import json_object
 
 KINDS = {"custom_voice": "named", "base": "cloned", "voice_design": "designed"}
 """The published word for what a checkpoint can do -> the kind of voice that it speaks."""
@@ -32,8 +33,7 @@ VOICES = {
 
 def values_in(name: str) -> dict[str, Any]:
     """The values of a config file that is here."""
-    found: dict[str, Any] = json.loads(Path(__file__).with_name(name).read_text("utf-8"))
-    return found
+    return json_object(Path(__file__).with_name(name).read_bytes())
 
 
 def codec_config() -> dict[str, Any]:
