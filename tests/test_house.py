@@ -103,14 +103,11 @@ def test_only_devices_speaks_of_accelerators() -> None:
     assert found(DEVICE_WORDS, files) == []
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "x = x." + "cuda()", "if x.is_" + "cuda:", 'if device.type == "' + 'cuda":', "if 'cu" + "da' == kind:",
-        "import torch" + "_npu", "torch_npu.npu" + "_rms_norm(x)", "# torch.cu" + "da.synchronize() is slow",
-        'name.startswith("' + 'cuda")',
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("line", [
+    "x = x." + "cuda()", "if x.is_" + "cuda:", 'if device.type == "' + 'cuda":', "if 'cu" + "da' == kind:",
+    "import torch" + "_npu", "torch_npu.npu" + "_rms_norm(x)", "# torch.cu" + "da.synchronize() is slow",
+    'name.startswith("' + 'cuda")',
+])  # fmt: skip
 def test_the_device_words_are_recognised(line: str) -> None:
     assert DEVICE_WORDS.search(line)
 

@@ -28,14 +28,11 @@ def test_silence_and_hiss_are_refused_with_the_peak(sound: np.ndarray) -> None:
     assert caught.value.exit_code == 3 and "--ref-start" in (caught.value.hint or "")
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("tone", "steady tone (100 %"), ("noise", "level is almost constant"), ("music", "level is almost constant"),
-        ("clipped", "% of its samples are clipped)"), ("quiet", "very quiet (speech at −"),
-        ("front", "begins with 10.0 s of silence; --ref-start 10.0"), ("short", "lasts 2.0 s; 3-30 s"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "words"), [
+    ("tone", "steady tone (100 %"), ("noise", "level is almost constant"), ("music", "level is almost constant"),
+    ("clipped", "% of its samples are clipped)"), ("quiet", "very quiet (speech at −"),
+    ("front", "begins with 10.0 s of silence; --ref-start 10.0"), ("short", "lasts 2.0 s; 3-30 s"),
+])  # fmt: skip
 def test_doubts_come_with_figures(name: str, words: str) -> None:
     t = np.arange(120_000) / 24000
     sounds = {

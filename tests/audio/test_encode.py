@@ -25,37 +25,28 @@ EXACT = {"wav", "raw", "flac", "ogg"}
 # -- choosing
 
 
-@pytest.mark.parametrize(
-    ("target", "given", "chosen"),
-    [
-        ("a.flac", None, "flac"), ("a.FLAC", None, "flac"), ("a.oga", None, "ogg"), ("a.xyz", None, "wav"),
-        (None, None, "wav"), ("-", "opus", "opus"), ("a.m4a", "wav", "wav"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("target", "given", "chosen"), [
+    ("a.flac", None, "flac"), ("a.FLAC", None, "flac"), ("a.oga", None, "ogg"), ("a.xyz", None, "wav"),
+    (None, None, "wav"), ("-", "opus", "opus"), ("a.m4a", "wav", "wav"),
+])  # fmt: skip
 def test_the_format_comes_from_the_option_then_the_suffix(target: str | None, given: str | None, chosen: str) -> None:
     assert format_name(target, given) == chosen
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"name": "m4a"}, {"target": "a.m4a"}, {"name": "mp3", "subtype": "float"}, {"name": "flac", "subtype": "float"},
-        {"subtype": "pcm8"}, {"rate": 7999}, {"rate": 192001},
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("wrong", [
+    {"name": "m4a"}, {"target": "a.m4a"}, {"name": "mp3", "subtype": "float"}, {"name": "flac", "subtype": "float"},
+    {"subtype": "pcm8"}, {"rate": 7999}, {"rate": 192001},
+])  # fmt: skip
 def test_contradictions_are_usage_errors(wrong: dict[str, object]) -> None:
     with pytest.raises(UsageError) as caught:
         choose_format(**wrong)  # type: ignore[arg-type]
     assert caught.value.exit_code == 2
 
 
-@pytest.mark.parametrize(
-    ("name", "rate", "used"),
-    [
-        ("opus", 44100, 48000), ("opus", 22050, 24000), ("opus", 96000, 48000), ("mp3", 96000, 48000),
-        ("ogg", 44100, 44100),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "rate", "used"), [
+    ("opus", 44100, 48000), ("opus", 22050, 24000), ("opus", 96000, 48000), ("mp3", 96000, 48000),
+    ("ogg", 44100, 44100),
+])  # fmt: skip
 def test_a_rate_that_the_format_lacks_is_replaced_with_a_notice(name: str, rate: int, used: int) -> None:
     form = choose_format(None, name, rate=rate)
     assert form.rate == used

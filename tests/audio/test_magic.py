@@ -8,15 +8,12 @@ from omnitts_cli.audio.magic import HEAD_BYTES, kind_of
 soundfile = pytest.importorskip("soundfile")
 
 
-@pytest.mark.parametrize(
-    ("name", "kind", "how"),
-    [
-        ("a.wav", "wav", {}), ("a.wav", "rifx", {"endian": "BIG"}),
-        ("a.rf64", "rf64", {"format": "RF64", "subtype": "PCM_16"}), ("a.w64", "w64", {"subtype": "PCM_16"}),
-        ("a.aiff", "aiff", {}), ("a.caf", "caf", {"subtype": "PCM_16"}), ("a.au", "au", {"subtype": "PCM_16"}),
-        ("a.flac", "flac", {}), ("a.ogg", "ogg", {}), ("a.mp3", "mp3", {}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "kind", "how"), [
+    ("a.wav", "wav", {}), ("a.wav", "rifx", {"endian": "BIG"}),
+    ("a.rf64", "rf64", {"format": "RF64", "subtype": "PCM_16"}), ("a.w64", "w64", {"subtype": "PCM_16"}),
+    ("a.aiff", "aiff", {}), ("a.caf", "caf", {"subtype": "PCM_16"}), ("a.au", "au", {"subtype": "PCM_16"}),
+    ("a.flac", "flac", {}), ("a.ogg", "ogg", {}), ("a.mp3", "mp3", {}),
+])  # fmt: skip
 def test_what_libsndfile_writes_is_known(name: str, kind: str, how: dict[str, str], tmp_path: object) -> None:
     path = f"{tmp_path}/{name}"
     soundfile.write(path, np.zeros(4800, np.float32), 24000, **how)

@@ -153,15 +153,12 @@ def test_an_odd_byte_at_the_end(tmp_path: Path) -> None:
     assert any("ends inside a sample" in notice for notice in recording.notices)
 
 
-@pytest.mark.parametrize(
-    ("head", "words"),
-    [
-        (b"hello, this is no sound at all", "text"), (b"\x89PNG\r\n\x1a\n", "a PNG picture"),
-        (b"PK\x03\x04\x14\0", "a ZIP archive"), (b"<!DOCTYPE html><html><body>404", "a web page"),
-        (b"%PDF-1.7", "a PDF document"), (b"\x80\x04\x95\x10\0", "a Python pickle"), (b"\0" * 64, "zero bytes"),
-        (b"\x13\x37\xfe\x01", "bytes that begin with 13 37 fe 01"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("head", "words"), [
+    (b"hello, this is no sound at all", "text"), (b"\x89PNG\r\n\x1a\n", "a PNG picture"),
+    (b"PK\x03\x04\x14\0", "a ZIP archive"), (b"<!DOCTYPE html><html><body>404", "a web page"),
+    (b"%PDF-1.7", "a PDF document"), (b"\x80\x04\x95\x10\0", "a Python pickle"), (b"\0" * 64, "zero bytes"),
+    (b"\x13\x37\xfe\x01", "bytes that begin with 13 37 fe 01"),
+])  # fmt: skip
 def test_something_else_called_wav(head: bytes, words: str, tmp_path: Path) -> None:
     path = tmp_path / "a.wav"
     path.write_bytes(head * 3)
@@ -248,14 +245,11 @@ def test_every_kind_of_wav(subtype: str, clip: Clip) -> None:
         assert np.dot(read, made) / np.sqrt(np.dot(read, read) * np.dot(made, made)) > 0.95
 
 
-@pytest.mark.parametrize(
-    ("name", "how"),
-    [
-        ("a.wav", {"format": "WAVEX"}), ("a.rf64", {"format": "RF64", "subtype": "PCM_16"}),
-        ("a.aiff", {"subtype": "PCM_24"}), ("a.flac", {"subtype": "PCM_24"}), ("a.caf", {"subtype": "PCM_16"}),
-        ("a.w64", {"subtype": "PCM_16"}), ("a.au", {"subtype": "PCM_16"}), ("a.wav", {"endian": "BIG"}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "how"), [
+    ("a.wav", {"format": "WAVEX"}), ("a.rf64", {"format": "RF64", "subtype": "PCM_16"}),
+    ("a.aiff", {"subtype": "PCM_24"}), ("a.flac", {"subtype": "PCM_24"}), ("a.caf", {"subtype": "PCM_16"}),
+    ("a.w64", {"subtype": "PCM_16"}), ("a.au", {"subtype": "PCM_16"}), ("a.wav", {"endian": "BIG"}),
+])  # fmt: skip
 def test_other_containers(name: str, how: dict[str, str], clip: Clip) -> None:
     assert np.max(np.abs(read_clip(clip(name, **how)).sound - speech(4.0))) <= 1e-4
 
@@ -325,14 +319,11 @@ def test_over_five_minutes_a_part_must_be_chosen(clip: Clip) -> None:
     assert read_clip(path, start=280.5, end=290.25).seconds == 9.75
 
 
-@pytest.mark.parametrize(
-    ("part", "words"),
-    [
-        ({"start": -1.0}, "--ref-start -1"), ({"start": float("nan")}, "--ref-start nan"),
-        ({"end": float("inf")}, "--ref-end inf"), ({"start": 3.0, "end": 2.0}, "--ref-end 2 is not after"),
-        ({"start": 4.0}, "--ref-start 4 lies outside"), ({"end": 4.5}, "--ref-end 4.5 lies outside"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("part", "words"), [
+    ({"start": -1.0}, "--ref-start -1"), ({"start": float("nan")}, "--ref-start nan"),
+    ({"end": float("inf")}, "--ref-end inf"), ({"start": 3.0, "end": 2.0}, "--ref-end 2 is not after"),
+    ({"start": 4.0}, "--ref-start 4 lies outside"), ({"end": 4.5}, "--ref-end 4.5 lies outside"),
+])  # fmt: skip
 def test_parts_that_cannot_be(part: dict[str, float], words: str, clip: Clip) -> None:
     refused(clip("a.wav"), words, **part)
 

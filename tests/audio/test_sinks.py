@@ -143,13 +143,10 @@ def test_a_really_full_disk(tmp_path: Path) -> None:
         subprocess.run(["umount", tmp_path], check=True)
 
 
-@pytest.mark.parametrize(
-    ("target", "words"),
-    [
-        ("", "it is a folder"), ("no/a.wav", "folder does not exist"), ("x" * 300 + ".wav", "name is too long"),
-        ("a\0b.wav", "cannot write"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("target", "words"), [
+    ("", "it is a folder"), ("no/a.wav", "folder does not exist"), ("x" * 300 + ".wav", "name is too long"),
+    ("a\0b.wav", "cannot write"),
+])  # fmt: skip
 def test_targets_that_cannot_be(target: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(OutputError, match=words) as caught:
         FileSink(tmp_path / target, WAV)

@@ -79,12 +79,9 @@ def test_nothing_is_measured_of_a_target_that_only_fails() -> None:
     assert len(engine.deliveries) == 2
 
 
-@pytest.mark.parametrize(
-    ("extent", "level", "shares"),
-    [
-        (Extent(16), 4, [4, 4, 4, 4]), (Extent(18), 4, [5, 5, 4, 4]), (Extent(16), 10, [16]), (Extent(3), 1, [1, 1, 1]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("extent", "level", "shares"), [
+    (Extent(16), 4, [4, 4, 4, 4]), (Extent(18), 4, [5, 5, 4, 4]), (Extent(16), 10, [16]), (Extent(3), 1, [1, 1, 1]),
+])  # fmt: skip
 def test_turns_keep_the_sum_and_full_levels(extent: Extent, level: int, shares: list[int]) -> None:
     assert [turn.requests for turn in turns(extent, level, 2)] == shares
     assert turns(extent, level, 1) == [extent]

@@ -20,13 +20,10 @@ def test_the_same_is_not_worse() -> None:
     assert all(change.percent == 0 for change in found.changes)
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "worse"),
-    [
-        ("rtf", 0.22, True), ("rtf", 0.18, False), ("ttfp_ms", 33.0, True), ("e2el_ms", 800.0, False),
-        ("audio_throughput", 18.0, True), ("audio_throughput", 22.0, False), ("request_throughput", 3.5, True),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("field", "value", "worse"), [
+    ("rtf", 0.22, True), ("rtf", 0.18, False), ("ttfp_ms", 33.0, True), ("e2el_ms", 800.0, False),
+    ("audio_throughput", 18.0, True), ("audio_throughput", 22.0, False), ("request_throughput", 3.5, True),
+])  # fmt: skip
 def test_less_is_better_or_more_is(field: str, value: float, worse: bool) -> None:
     now = replace(a_report(), levels=[a_level(concurrency=4, **{field: value})])
     assert bool(compare(now, a_report(), 5.0).regressions) == worse

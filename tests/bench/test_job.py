@@ -41,15 +41,11 @@ def run(one: BenchJob) -> Any:
     return report, results
 
 
-@pytest.mark.parametrize(
-    "speaker",
-    [
-        BenchVoice("clone"), BenchVoice("clone", transcript="hello."),
-        BenchVoice("clone", transcript="hello.", fresh=True), BenchVoice("design", words="an old man"),
-        BenchVoice("voice", voice="ben"),
-    ],
-    ids=lambda s: f"{s.mode}{'-text' if s.transcript else ''}{'-fresh' if s.fresh else ''}",
-)  # fmt: skip
+@pytest.mark.parametrize("speaker", [
+    BenchVoice("clone"), BenchVoice("clone", transcript="hello."),
+    BenchVoice("clone", transcript="hello.", fresh=True), BenchVoice("design", words="an old man"),
+    BenchVoice("voice", voice="ben"),
+], ids=lambda s: f"{s.mode}{'-text' if s.transcript else ''}{'-fresh' if s.fresh else ''}")  # fmt: skip
 def test_every_mode_runs(speaker: BenchVoice) -> None:
     report, _ = run(job(speaker=speaker, shape=Shape(levels=(2,), requests=2, warmup=0)))
     assert (report.levels[0].requests, report.levels[0].failed) == (2, 0)

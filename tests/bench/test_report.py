@@ -62,15 +62,12 @@ def test_numbers_that_are_none_become_null() -> None:
     assert rounded({"a": float("nan"), "b": [float("inf"), 1.23456789]}) == {"a": None, "b": [None, 1.23457]}
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ("", "not a JSON file"), ("[1]", "not a JSON file"), ("{}", "schema None"), ('{"schema": 99}', "schema 99"),
-        ('{"schema": "1"}', "schema '1'"), ('{"schema": 1}', "not a complete report"),
-        ('{"schema": 1, "levels": [{}]}', "not a complete report"),
-        ('{"schema": 1, "levels": {"a": 1}}', "not a complete report"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("content", "words"), [
+    ("", "not a JSON file"), ("[1]", "not a JSON file"), ("{}", "schema None"), ('{"schema": 99}', "schema 99"),
+    ('{"schema": "1"}', "schema '1'"), ('{"schema": 1}', "not a complete report"),
+    ('{"schema": 1, "levels": [{}]}', "not a complete report"),
+    ('{"schema": 1, "levels": {"a": 1}}', "not a complete report"),
+])  # fmt: skip
 def test_what_is_no_report_is_refused(tmp_path: Path, content: str, words: str) -> None:
     path = tmp_path / "old.json"
     path.write_text(content)

@@ -82,14 +82,11 @@ def test_half_a_sample_at_the_end_is_noticed() -> None:
         decoder.finish()
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"ID3\x04 this is an mp3 file", b'{"error": "no such voice"}', b"RIFF\0\0\0\0WAVEdata\x10\0\0\0" + bytes(16),
-        wav("ALAW"), wav("PCM_U8"), b"RIFF\0\0\0\0WAVEfmt \x08\0\0\0" + bytes(8) + b"data" + bytes(9),
-        b"RIFF\0\0\0\0WAVEjunk\xff\xff\xff\x7f" + bytes(99), b"RIFF\0\0\0\0WAVE" + b"JUNK\0\0\0\0" * 9000,
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("data", [
+    b"ID3\x04 this is an mp3 file", b'{"error": "no such voice"}', b"RIFF\0\0\0\0WAVEdata\x10\0\0\0" + bytes(16),
+    wav("ALAW"), wav("PCM_U8"), b"RIFF\0\0\0\0WAVEfmt \x08\0\0\0" + bytes(8) + b"data" + bytes(9),
+    b"RIFF\0\0\0\0WAVEjunk\xff\xff\xff\x7f" + bytes(99), b"RIFF\0\0\0\0WAVE" + b"JUNK\0\0\0\0" * 9000,
+])  # fmt: skip
 def test_what_is_no_wav_is_refused(data: bytes) -> None:
     with pytest.raises(WireError):
         WavStream(8000).feed(data)

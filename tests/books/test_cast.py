@@ -79,20 +79,17 @@ def test_a_style_for_all_names_who_cannot_take_it(tmp_path: Path, monkeypatch: p
     assert "leave --style out" in str(caught.value.hint)
 
 
-@pytest.mark.parametrize(
-    ("table", "message"),
-    [
-        ("{", "JSON"), ('{"A": {}, "A": {}}', "twice"), ([], "is not"),
-        ({}, "is not an object"), ({"A": {"voice": 3}}, "voice is not text"),
-        ({"A": 3}, "neither an object nor a voice"), ({"A": {"voise": "x"}}, "did you mean 'voice'"),
-        ({"A": {"voice": "x", "description": "y"}}, "both voice and description"),
-        ({"A": {"ref_audio": "gone.wav"}}, "gone.wav does not exist"), ({"A": {"ref_text": "x"}}, "needs ref_audio"),
-        ({"A": {"speed": 9}}, "speed 9 is not a number from 0.5 to 2"), ({"A": {"seed": "x"}}, "seed 'x' is not"),
-        ({"A": {"ref_audio": "b.wav", "ref_text": " "}}, "ref_text is empty"),
-        ({"A": {"description": "deep", "style": "sad"}}, "A: style does not work with a described voice"),
-        ({"A": {"ref_audio": "b.wav", "instruct": "sad"}}, "A: style does not work with a cloned voice"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("table", "message"), [
+    ("{", "JSON"), ('{"A": {}, "A": {}}', "twice"), ([], "is not"),
+    ({}, "is not an object"), ({"A": {"voice": 3}}, "voice is not text"),
+    ({"A": 3}, "neither an object nor a voice"), ({"A": {"voise": "x"}}, "did you mean 'voice'"),
+    ({"A": {"voice": "x", "description": "y"}}, "both voice and description"),
+    ({"A": {"ref_audio": "gone.wav"}}, "gone.wav does not exist"), ({"A": {"ref_text": "x"}}, "needs ref_audio"),
+    ({"A": {"speed": 9}}, "speed 9 is not a number from 0.5 to 2"), ({"A": {"seed": "x"}}, "seed 'x' is not"),
+    ({"A": {"ref_audio": "b.wav", "ref_text": " "}}, "ref_text is empty"),
+    ({"A": {"description": "deep", "style": "sad"}}, "A: style does not work with a described voice"),
+    ({"A": {"ref_audio": "b.wav", "instruct": "sad"}}, "A: style does not work with a cloned voice"),
+])  # fmt: skip
 def test_casts_that_cannot_be_used(table: Any, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("b.wav").write_bytes(b"")

@@ -145,14 +145,11 @@ def broken(kind: str) -> bytes:
     return {"spine": epub(TWO, spine=""), "text": b"just text", "cut": epub(TWO)[:-40]}[kind]
 
 
-@pytest.mark.parametrize(
-    ("kind", "message"),
-    [
-        ("bomb", "unpacks"), ("missing", "lacks 'OEBPS/gone.xhtml'"), ("outside", "outside the book"),
-        ("locked", "encrypted"), ("empty", "nothing to speak"), ("spine", "no reading order"),
-        ("text", "not an EPUB file"), ("cut", "not an EPUB file"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("kind", "message"), [
+    ("bomb", "unpacks"), ("missing", "lacks 'OEBPS/gone.xhtml'"), ("outside", "outside the book"),
+    ("locked", "encrypted"), ("empty", "nothing to speak"), ("spine", "no reading order"),
+    ("text", "not an EPUB file"), ("cut", "not an EPUB file"),
+])  # fmt: skip
 def test_broken_books_write_nothing(kind: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=message):

@@ -257,19 +257,16 @@ def test_json_errors_have_file_and_line(omnitts: Omnitts) -> None:
     assert done.code == 3 and done.json["where"] == {"file": "words", "line": 2}
 
 
-@pytest.mark.parametrize(
-    ("line", "key"),
-    [
-        ('output = "../../hijack.wav"', "output"), ('subs = "x.srt"', "subs"), ('codes = "x"', "codes"),
-        ('model = "hf:someone/model"', "model"), ('lexicon = ["/etc/passwd"]', "lexicon"),
-        ('file = ["/etc/passwd"]', "file"), ("play = true", "play"), ('device = "cuda"', "device"),
-        ('audio-device = "2"', "audio-device"), ("offline = false", "offline"), ('[say]\noutput = "x.wav"', "output"),
-        ('[clone]\nref-audio = ["x.wav"]', "ref-audio"), ('[design]\noutput-dir = "x"', "output-dir"),
-        ('[bench]\nurl = "http://127.0.0.1:1"', "url"), ('[bench]\nsave = "x.json"', "save"),
-        ('[presets.fast]\nmodel = "hf:someone/model"', "model"), ('voice = "x.voice"', "voice"),
-        ('voice = "../x.voice"', "voice"), ("batch-size = 2", "batch-size"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("line", "key"), [
+    ('output = "../../hijack.wav"', "output"), ('subs = "x.srt"', "subs"), ('codes = "x"', "codes"),
+    ('model = "hf:someone/model"', "model"), ('lexicon = ["/etc/passwd"]', "lexicon"),
+    ('file = ["/etc/passwd"]', "file"), ("play = true", "play"), ('device = "cuda"', "device"),
+    ('audio-device = "2"', "audio-device"), ("offline = false", "offline"), ('[say]\noutput = "x.wav"', "output"),
+    ('[clone]\nref-audio = ["x.wav"]', "ref-audio"), ('[design]\noutput-dir = "x"', "output-dir"),
+    ('[bench]\nurl = "http://127.0.0.1:1"', "url"), ('[bench]\nsave = "x.json"', "save"),
+    ('[presets.fast]\nmodel = "hf:someone/model"', "model"), ('voice = "x.voice"', "voice"),
+    ('voice = "../x.voice"', "voice"), ("batch-size = 2", "batch-size"),
+])  # fmt: skip
 def test_a_project_file_never_says_what_is_read_written_or_fetched(omnitts: Omnitts, line: str, key: str) -> None:
     Path("omnitts.toml").write_text(f"speed = 1.1\n{line}\n")
     done = omnitts("say", "--dry-run", "hi")
@@ -389,13 +386,10 @@ def test_a_folder_that_cannot_be_made_has_a_next_step(
     omnitts(*call).ended(8, "cannot make the folder", folder, "a part of its path is not a folder", hint)
 
 
-@pytest.mark.parametrize(
-    ("name", "tables"),
-    [
-        ("port", "[serve]"), ("tries", "[batch]"), ("ref-audio", "[clone], [voices] or [bench]"),
-        ("save-codes", "[batch]"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "tables"), [
+    ("port", "[serve]"), ("tries", "[batch]"), ("ref-audio", "[clone], [voices] or [bench]"),
+    ("save-codes", "[batch]"),
+])  # fmt: skip
 def test_settings_of_single_commands_are_set_in_their_tables(omnitts: Omnitts, name: str, tables: str) -> None:
     done = omnitts("config", "set", name, "3").ended(2, f"'{name}' is not a setting of all commands")
     assert done.err.rstrip().endswith(f"write it below {tables}"), done.err

@@ -21,14 +21,11 @@ def test_the_script_loads(omnitts: Omnitts, shell: str) -> None:
         assert subprocess.run([*SHELLS[shell], "script"], capture_output=True).returncode == 0
 
 
-@pytest.mark.parametrize(
-    ("words", "answer"),
-    [
-        ("omnitts sa", "say"), ("omnitts say --sp", "--speed"), ("omnitts say --preset st", "studio"),
-        ("omnitts say -v cl", "clara"), ("omnitts voices preview cl", "clara"),
-        ("omnitts config set sentence", "sentence-gap"), ("omnitts completion z", "zsh"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("words", "answer"), [
+    ("omnitts sa", "say"), ("omnitts say --sp", "--speed"), ("omnitts say --preset st", "studio"),
+    ("omnitts say -v cl", "clara"), ("omnitts voices preview cl", "clara"),
+    ("omnitts config set sentence", "sentence-gap"), ("omnitts completion z", "zsh"),
+])  # fmt: skip
 def test_a_shell_gets_its_answer(words: str, answer: str) -> None:
     environment = {
         **os.environ, "_OMNITTS_COMPLETE": "complete_bash", "COMP_WORDS": words,

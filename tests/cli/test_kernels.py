@@ -32,14 +32,11 @@ def test_twelve_rows_on_an_h200_in_about_ten_lines(omnitts: Omnitts) -> None:
     assert "predictor.cu" in predictor and "not " not in predictor
 
 
-@pytest.mark.parametrize(
-    ("card", "rows", "talker", "predictor"),
-    [
-        ("sm_90", 1, "talker.cu", "predictor.cu"), ("sm_90", 8, "talker.cu", "predictor.cu"),
-        ("sm_90", 9, "rows_*.cu", "predictor.cu"), ("sm_90", 17, "layer by layer", "layer by layer"),
-        ("sm_89", 1, "layer by layer", "layer by layer"), ("sm_75", 1, "layer by layer", "layer by layer"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("card", "rows", "talker", "predictor"), [
+    ("sm_90", 1, "talker.cu", "predictor.cu"), ("sm_90", 8, "talker.cu", "predictor.cu"),
+    ("sm_90", 9, "rows_*.cu", "predictor.cu"), ("sm_90", 17, "layer by layer", "layer by layer"),
+    ("sm_89", 1, "layer by layer", "layer by layer"), ("sm_75", 1, "layer by layer", "layer by layer"),
+])  # fmt: skip
 def test_what_runs_on_a_card_elsewhere(omnitts: Omnitts, card: str, rows: int, talker: str, predictor: str) -> None:
     record = asked(omnitts, "--for", card, "-m", "0.6b", "--rows", str(rows))
     assert room(record, "talker")[0]["variant"] == talker
@@ -74,12 +71,9 @@ def test_other_models(omnitts: Omnitts, model: str) -> None:
     assert room(record, "talker")[0]["variant"] == "layer by layer" and room(record, "codec")
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        ("--kernels", "--for", "sm90"), ("--kernels", "--for", "h100"), ("--kernels", "--rows", "0"),
-        ("--kernels", "--rows", "twelve"), ("--for", "sm_90"), ("--rows", "12"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("options", [
+    ("--kernels", "--for", "sm90"), ("--kernels", "--for", "h100"), ("--kernels", "--rows", "0"),
+    ("--kernels", "--rows", "twelve"), ("--for", "sm_90"), ("--rows", "12"),
+])  # fmt: skip
 def test_bad_input_is_refused_with_a_next_step(omnitts: Omnitts, options: tuple[str, ...]) -> None:
     omnitts("doctor", *options).ended(2, options[-1], "try:")

@@ -191,18 +191,15 @@ def test_dry_run_shows_the_size_of_the_model_or_that_there_is_none(omnitts: Omni
     assert omnitts("say", "-m", "1.7b", "--dry-run", "Hello.").err.endswith("; model 1.7b is not on this machine\n")
 
 
-@pytest.mark.parametrize(
-    ("typed", "warning"),
-    [
-        ("-F flac -o a.wav", "a.wav is written as flac, although its suffix is .wav"),
-        ("-F wav -o a.m4a", "a.m4a is written as wav, although its suffix is .m4a"),
-        ("-o a.flc", "unknown suffix .flc; a.flc is written as wav (choose with -F)"),
-        *((f"-F {form} -o {name}", None) for form, name in (
-            ("wav", "b.wave"), ("opus", "b.ogg"), ("raw", "b.pcm"), ("flac", "b.flac"), ("flac", "b.bin"),
-        )),
-        *((f"-o {name}", None) for name in ("a", "take.2", "a.WAV", "a.recording", "a.tmp -F wav")),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("typed", "warning"), [
+    ("-F flac -o a.wav", "a.wav is written as flac, although its suffix is .wav"),
+    ("-F wav -o a.m4a", "a.m4a is written as wav, although its suffix is .m4a"),
+    ("-o a.flc", "unknown suffix .flc; a.flc is written as wav (choose with -F)"),
+    *((f"-F {form} -o {name}", None) for form, name in (
+        ("wav", "b.wave"), ("opus", "b.ogg"), ("raw", "b.pcm"), ("flac", "b.flac"), ("flac", "b.bin"),
+    )),
+    *((f"-o {name}", None) for name in ("a", "take.2", "a.WAV", "a.recording", "a.tmp -F wav")),
+])  # fmt: skip
 def test_a_suffix_of_another_format_gets_a_warning(omnitts: Omnitts, typed: str, warning: str | None) -> None:
     done = omnitts("say", *TOY, *typed.split(), "Hello.")
     assert done.code == 0 and ("suffix" in done.err) == bool(warning) and (warning is None or warning in done.err)
@@ -544,17 +541,14 @@ def test_the_same_seed_is_the_same_speech_however_it_is_made(omnitts: Omnitts) -
         assert other.size == made[0].size and np.abs(other - made[0]).max() <= 1
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["say", "-f", "book.txt", "-o", "book.txt"], ["say", "-f", "book.txt", "-o", "./book.txt"],
-        ["say", "-f", "book.txt", "-o", "link.txt"], ["say", "-f", "talk.srt", "-o", "a.wav", "--subs", "talk.srt"],
-        ["say", "--lexicon", "words.tsv", "-o", "words.tsv", "Hello"],
-        ["say", "-f", "book.md", "--chapters", "1", "-o", "book.md"],
-        ["clone", "-r", "clip.wav", "-o", "clip.wav", "Hello"], ["codec", "encode", "clip.wav", "clip.wav"],
-        ["codec", "decode", "codes.st", "codes.st"], ["codec", "decode", "codes.st", "-o", "codes.st"],
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("command", [
+    ["say", "-f", "book.txt", "-o", "book.txt"], ["say", "-f", "book.txt", "-o", "./book.txt"],
+    ["say", "-f", "book.txt", "-o", "link.txt"], ["say", "-f", "talk.srt", "-o", "a.wav", "--subs", "talk.srt"],
+    ["say", "--lexicon", "words.tsv", "-o", "words.tsv", "Hello"],
+    ["say", "-f", "book.md", "--chapters", "1", "-o", "book.md"],
+    ["clone", "-r", "clip.wav", "-o", "clip.wav", "Hello"], ["codec", "encode", "clip.wav", "clip.wav"],
+    ["codec", "decode", "codes.st", "codes.st"], ["codec", "decode", "codes.st", "-o", "codes.st"],
+])  # fmt: skip
 def test_no_input_is_overwritten(omnitts: Omnitts, command: list[str]) -> None:
     files = {name: f"# {name}\n\nA line.".encode() for name in ("book.txt", "book.md", "clip.wav", "codes.st")}
     files |= {"talk.srt": b"1\n00:00:01,000 --> 00:00:02,000\nHi.\n", "words.tsv": b"hello\thallo\n"}

@@ -65,37 +65,31 @@ def test_a_lexicon_and_a_model_of_phonemes_show_what_is_spoken(omnitts: Omnitts)
     assert "tokenizer_input" not in omnitts("say", "--dry-run", "--json", "-m", "random:toy", "Hello.").json
 
 
-@pytest.mark.parametrize(
-    ("name", "data"),
-    [
-        ("a.txt", b"caf\xe9"), ("a.ssml", b"<!DOCTYPE x [<!ENTITY a 'b'>]><speak>&a;</speak>"),
-        ("a.ssml", b"<speak>unclosed"), ("a.epub", b"no zip at all"), ("a.txt", b""),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "data"), [
+    ("a.txt", b"caf\xe9"), ("a.ssml", b"<!DOCTYPE x [<!ENTITY a 'b'>]><speak>&a;</speak>"),
+    ("a.ssml", b"<speak>unclosed"), ("a.epub", b"no zip at all"), ("a.txt", b""),
+])  # fmt: skip
 def test_what_cannot_be_read_is_3(omnitts: Omnitts, name: str, data: bytes) -> None:
     Path(name).write_bytes(data)
     omnitts("say", "-m", "random:toy", "--seed", "5", "--max-frames", "12", "-o", "a.wav", "-f", name).ended(3)
     assert not Path("a.wav").exists()
 
 
-@pytest.mark.parametrize(
-    ("typed", "code", "words"),
-    [
-        (["say", "-f", "notse.txt"], 3, ["cannot read text file", "-f notes.txt"]),
-        (["say", "-f", "my stroy"], 3, ["cannot read text file", "-f 'my story.md'"]),
-        (["say", "-f", "nothing like it.txt"], 3, ["cannot read text file", "ls ."]),
-        (["say", "-f", "gone/a.txt"], 3, ["cannot read text file", "ls ."]),
-        (["say", "-f", "a" * 300], 3, ["cannot read text file", "ls ."]),
-        (["say", "-f", "here"], 3, ["cannot read text file", "ls here"]),
-        (["say", "-f", "https://example.com"], 3, ["-o page.html   and then   -f page.html"]),
-        (["say", "-f", "https://example.com/a.txt"], 3, ["curl -L https://example.com/a.txt -o a.txt   and"]),
-        (["say", "-f", "my", "story.md"], 2, ["try: -f 'my story.md'"]),
-        (["clone", "-r", "m.wav", "Hello."], 3, ["reference clip m.wav not found", "try: -r me.wav"]),
-        (["say", "-f", "one.txt", "-f", "two.txt"], 3, ["nothing to speak in one.txt, two.txt",
-                                                        "try: -f FILE   with a file that contains words"]),
-        (["say", "caf\udce9 au lait"], 3, ["the text is not UTF-8: byte 0xe9 at offset 3"]),  # as Python passes it on
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("typed", "code", "words"), [
+    (["say", "-f", "notse.txt"], 3, ["cannot read text file", "-f notes.txt"]),
+    (["say", "-f", "my stroy"], 3, ["cannot read text file", "-f 'my story.md'"]),
+    (["say", "-f", "nothing like it.txt"], 3, ["cannot read text file", "ls ."]),
+    (["say", "-f", "gone/a.txt"], 3, ["cannot read text file", "ls ."]),
+    (["say", "-f", "a" * 300], 3, ["cannot read text file", "ls ."]),
+    (["say", "-f", "here"], 3, ["cannot read text file", "ls here"]),
+    (["say", "-f", "https://example.com"], 3, ["-o page.html   and then   -f page.html"]),
+    (["say", "-f", "https://example.com/a.txt"], 3, ["curl -L https://example.com/a.txt -o a.txt   and"]),
+    (["say", "-f", "my", "story.md"], 2, ["try: -f 'my story.md'"]),
+    (["clone", "-r", "m.wav", "Hello."], 3, ["reference clip m.wav not found", "try: -r me.wav"]),
+    (["say", "-f", "one.txt", "-f", "two.txt"], 3, ["nothing to speak in one.txt, two.txt",
+                                                    "try: -f FILE   with a file that contains words"]),
+    (["say", "caf\udce9 au lait"], 3, ["the text is not UTF-8: byte 0xe9 at offset 3"]),  # as Python passes it on
+])  # fmt: skip
 def test_what_cannot_be_spoken_has_a_next_step(omnitts: Omnitts, typed: list[str], code: int, words: list[str]) -> None:
     for name in ("notes.txt", "my story.md", "one.txt", "two.txt"):
         Path(name).write_text(" ...\n")
@@ -159,14 +153,11 @@ def test_a_lone_dash_is_stdin_as_everywhere(omnitts: Omnitts) -> None:
     assert omnitts("clone", "-r", "-", "-", stdin=b"From a pipe.").code == 2
 
 
-@pytest.mark.parametrize(
-    ("head", "words"),
-    [
-        (b"RIFF\x24\0\0\0WAVEfmt ", "looks like sound (wav)"), (b"%PDF-1.7\n", "looks like a PDF document"),
-        (b"PK\x03\x04\x14\0", "looks like a ZIP archive"), (b"\xff\xfb\x90\x44", "looks like sound (mp3)"),
-        (b"\xff\xf1\x50\x80", "looks like sound (aac)"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("head", "words"), [
+    (b"RIFF\x24\0\0\0WAVEfmt ", "looks like sound (wav)"), (b"%PDF-1.7\n", "looks like a PDF document"),
+    (b"PK\x03\x04\x14\0", "looks like a ZIP archive"), (b"\xff\xfb\x90\x44", "looks like sound (mp3)"),
+    (b"\xff\xf1\x50\x80", "looks like sound (aac)"),
+])  # fmt: skip
 def test_what_is_surely_no_text_is_called_what_it_is(omnitts: Omnitts, head: bytes, words: str) -> None:
     Path("a").write_bytes(head + bytes(range(256)))
     done = omnitts("say", "-f", "a", "-o", "a.wav")

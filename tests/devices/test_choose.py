@@ -20,13 +20,10 @@ def test_auto_always_finds_something() -> None:
     assert choose("auto", 1).name.split(":")[0] in ("cpu", "cuda", "npu")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "", "gpus", "gpu:x", "cuda:", "cuda:-1", "cuda:1e3", "cpu:0", "auto:1", "cuda:１", "cuda:0\n", "npu:", "npu:x",
-        "npus", "mps",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("name", [
+    "", "gpus", "gpu:x", "cuda:", "cuda:-1", "cuda:1e3", "cpu:0", "auto:1", "cuda:１", "cuda:0\n", "npu:", "npu:x",
+    "npus", "mps",
+])  # fmt: skip
 def test_what_is_no_device(name: str) -> None:
     with pytest.raises(UsageError, match="not a device"):
         choose(name)

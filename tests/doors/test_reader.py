@@ -12,18 +12,15 @@ from omnitts_cli.settings.table import Speech
 from omnitts_cli.speech.clip import Chunk
 
 
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
-        ("Plain <text>.", [MarkedWords("Plain <text>.")]),
-        ("<speak>One &amp; two.</speak>", [MarkedWords("One & two.")]),
-        ('<speak>One.<mark name="a"/>Two.</speak>', [MarkedWords("One.", "a"), MarkedWords("Two.")]),
-        ("<speak xml:lang='en'>One.<mark name='b'></mark></speak>\n", [MarkedWords("One.", "b"), MarkedWords("")]),
-        ('<speak>A <sub alias="b">c</sub>.</speak>',
-         [MarkedWords('<speak>A <sub alias="b">c</sub>.</speak>', tagged=True)]),
-        ('<speak><p>One.<mark name="a"/>Two.</p></speak>', [MarkedWords(" One.", "a"), MarkedWords("Two. ")]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "parts"), [
+    ("Plain <text>.", [MarkedWords("Plain <text>.")]),
+    ("<speak>One &amp; two.</speak>", [MarkedWords("One & two.")]),
+    ('<speak>One.<mark name="a"/>Two.</speak>', [MarkedWords("One.", "a"), MarkedWords("Two.")]),
+    ("<speak xml:lang='en'>One.<mark name='b'></mark></speak>\n", [MarkedWords("One.", "b"), MarkedWords("")]),
+    ('<speak>A <sub alias="b">c</sub>.</speak>',
+     [MarkedWords('<speak>A <sub alias="b">c</sub>.</speak>', tagged=True)]),
+    ('<speak><p>One.<mark name="a"/>Two.</p></speak>', [MarkedWords(" One.", "a"), MarkedWords("Two. ")]),
+])  # fmt: skip
 def test_a_message_is_cut_at_its_marks(text: str, parts: list[MarkedWords]) -> None:
     assert parts_of(text) == parts
 

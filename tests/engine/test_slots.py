@@ -20,13 +20,10 @@ def test_room_for_the_seconds_asked_for() -> None:
     assert plan.frames == 751 and plan.positions == 751 + 512
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"chunks": (2, 4)}, {"chunks": (1, 4, 2)}, {"text_rows": 0}, {"first_chunk": 0}, {"admissions": 0},
-        {"burst": 0}, {"stall_frames": 1},
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("more", [
+    {"chunks": (2, 4)}, {"chunks": (1, 4, 2)}, {"text_rows": 0}, {"first_chunk": 0}, {"admissions": 0},
+    {"burst": 0}, {"stall_frames": 1},
+])  # fmt: skip
 def test_a_plan_that_cannot_work_is_not_made(more: dict[str, object]) -> None:
     with pytest.raises(AssertionError):
         Plan.of(2, 10, 12.5, **more)
@@ -83,14 +80,11 @@ def test_frame_k_needs_text_row_k_minus_1(launched: int, written: int, closed: b
     assert record(launched=launched, written=written, closed=closed).starved == starved
 
 
-@pytest.mark.parametrize(
-    ("facts", "runs"),
-    [
-        ({}, True), ({"launched": 10}, False), ({"launched": 9}, True), ({"paused": True}, False),
-        ({"state": State.FINISHING}, False), ({"state": State.OPENING}, False),
-        ({"launched": 4, "closed": False, "written": 3}, False),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("facts", "runs"), [
+    ({}, True), ({"launched": 10}, False), ({"launched": 9}, True), ({"paused": True}, False),
+    ({"state": State.FINISHING}, False), ({"state": State.OPENING}, False),
+    ({"launched": 4, "closed": False, "written": 3}, False),
+])  # fmt: skip
 def test_runnable(facts: dict[str, object], runs: bool) -> None:
     assert record(**({"closed": True} | facts)).runnable == runs
 

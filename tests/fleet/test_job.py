@@ -440,13 +440,10 @@ def test_refusals(omnitts: Call, words: list[str], code: int, message: str) -> N
     omnitts("batch", *words, *TOY).ended(code, message)
 
 
-@pytest.mark.parametrize(
-    ("content", "kind"),
-    [
-        ('\ufeff{"text": "One."}\n', "jsonl"), ("id,Text\na,One.\n", "csv"), ('"text"\tid\r\n', "tsv"),
-        ("LJ1|One|One\n", "ljspeech"), ("One, two.\n", "lines"), ("PAR1\x15", "parquet"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("content", "kind"), [
+    ('\ufeff{"text": "One."}\n', "jsonl"), ("id,Text\na,One.\n", "csv"), ('"text"\tid\r\n', "tsv"),
+    ("LJ1|One|One\n", "ljspeech"), ("One, two.\n", "lines"), ("PAR1\x15", "parquet"),
+])  # fmt: skip
 def test_the_hint_names_a_kind_that_fits(omnitts: Call, content: str, kind: str) -> None:
     Path("rows.dat").write_text(content)
     omnitts("batch", "rows.dat", "-O", "out", *TOY).ended(2, f"--manifest-format {kind}\n")

@@ -12,14 +12,11 @@ from omnitts_cli.fleet.names import LONGEST_NAME, checked_id, file_stem, numbere
 SAFE = re.compile(r"[A-Za-z0-9%_-][A-Za-z0-9._%-]*")
 
 
-@pytest.mark.parametrize(
-    ("id", "name"),
-    [
-        ("plain-1_x.y", "plain-1_x.y"), ("../x", "%2E.%2Fx"), ("a/b\\c", "a%2Fb%5Cc"), ("CON", "%43ON"),
-        ("con.wav", "%63on.wav"), ("conx", "conx"), ("end.", "end%2E"), ("100%", "100%25"), ("ü", "%C3%BC"),
-        ("a b", "a%20b"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("id", "name"), [
+    ("plain-1_x.y", "plain-1_x.y"), ("../x", "%2E.%2Fx"), ("a/b\\c", "a%2Fb%5Cc"), ("CON", "%43ON"),
+    ("con.wav", "%63on.wav"), ("conx", "conx"), ("end.", "end%2E"), ("100%", "100%25"), ("ü", "%C3%BC"),
+    ("a b", "a%20b"),
+])  # fmt: skip
 def test_names(id: str, name: str) -> None:
     assert file_stem(id) == name
 

@@ -42,14 +42,11 @@ def test_both_sides_are_compared_in_the_same_words(text: str, language: str, wor
     assert words_of(text, language) == words
 
 
-@pytest.mark.parametrize(
-    ("text", "hypothesis", "errors", "missing", "before"),
-    [
-        ("a b c d", "a b c d", 0, False, ()), ("a b c d", "a b c", 1, True, ()), ("a b c d", "a b c x", 1, False, ()),
-        ("a b c d", "x y a b c d", 2, False, ("x", "y")), ("a b c d", "b c d", 1, False, ()),
-        ("a b c d", "", 4, True, ()), ("a", "a a", 1, False, ()), ("", "a", 1, False, ("a",)),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "hypothesis", "errors", "missing", "before"), [
+    ("a b c d", "a b c d", 0, False, ()), ("a b c d", "a b c", 1, True, ()), ("a b c d", "a b c x", 1, False, ()),
+    ("a b c d", "x y a b c d", 2, False, ("x", "y")), ("a b c d", "b c d", 1, False, ()),
+    ("a b c d", "", 4, True, ()), ("a", "a a", 1, False, ()), ("", "a", 1, False, ("a",)),
+])  # fmt: skip
 def test_alignment(text: str, hypothesis: str, errors: int, missing: bool, before: tuple[str, ...]) -> None:
     found = aligned(text.split(), hypothesis.split())
     assert (found.errors, found.words, found.last_missing) == (errors, len(text.split()), missing)

@@ -164,14 +164,11 @@ def test_a_step(blocks: int, places: list[int], order: int) -> None:
     assert torch.equal(keys, before)
 
 
-@pytest.mark.parametrize(
-    ("blocks", "many", "order", "layers"),
-    [
-        (1, 9, 0, 1), pytest.param(1, 17, 4, 2, marks=pytest.mark.slow),
-        pytest.param(1, 64, 0, 2, marks=pytest.mark.slow), pytest.param(1, 67, 0, 1, marks=pytest.mark.slow),
-        pytest.param(2, 9, 3, 1, marks=pytest.mark.slow), pytest.param(2, 33, 0, 2, marks=pytest.mark.slow),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("blocks", "many", "order", "layers"), [
+    (1, 9, 0, 1), pytest.param(1, 17, 4, 2, marks=pytest.mark.slow),
+    pytest.param(1, 64, 0, 2, marks=pytest.mark.slow), pytest.param(1, 67, 0, 1, marks=pytest.mark.slow),
+    pytest.param(2, 9, 3, 1, marks=pytest.mark.slow), pytest.param(2, 33, 0, 2, marks=pytest.mark.slow),
+])  # fmt: skip
 def test_a_step_has_the_same_bits_among_many(blocks: int, many: int, order: int, layers: int) -> None:
     """Hidden states, keys and values of a row among many are those of the row alone and of three; near to float32."""
     EmulatedKernel.order = order

@@ -101,13 +101,10 @@ def count_frame(model: Any, batch: int, counts: Counts) -> None:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize(
-    ("name", "batch", "kernels", "mebibytes"),
-    [
-        ("1.7b-customvoice", 1, 566, 5014), ("1.7b-customvoice", 2, 776, 5014), ("1.7b-customvoice", 8, 776, 5014),
-        ("1.7b-customvoice", 64, 776, 5014), ("0.6b-customvoice", 1, 565, 3156),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "batch", "kernels", "mebibytes"), [
+    ("1.7b-customvoice", 1, 566, 5014), ("1.7b-customvoice", 2, 776, 5014), ("1.7b-customvoice", 8, 776, 5014),
+    ("1.7b-customvoice", 64, 776, 5014), ("0.6b-customvoice", 1, 565, 3156),
+])  # fmt: skip
 def test_kernels_and_bytes_of_a_frame(name: str, batch: int, kernels: int, mebibytes: int, counts: Counts) -> None:
     """Change the numbers when a frame needs fewer. More mean that it has become slower."""
     count_frame(model_of(name), batch, counts)

@@ -21,13 +21,10 @@ def test_too_early_is_bad_input_that_more_text_cures() -> None:
     assert issubclass(TooEarly, InputError)
 
 
-@pytest.mark.parametrize(
-    ("role", "filled"),
-    [
-        ("Talker", "talker"), ("Predictor", "predictor"), ("FrameEmbedder", "embedder"), ("Codec", "codec"),
-        ("Prompter", "prompter"), ("Cloner", "cloner"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("role", "filled"), [
+    ("Talker", "talker"), ("Predictor", "predictor"), ("FrameEmbedder", "embedder"), ("Codec", "codec"),
+    ("Prompter", "prompter"), ("Cloner", "cloner"),
+])  # fmt: skip
 def test_a_model_fills_each_role(role: str, filled: str) -> None:
     """Every method of the role is there and takes what the engine gives."""
     protocol, part = getattr(roles, role), getattr(toy(), filled)

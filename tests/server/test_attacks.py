@@ -112,14 +112,11 @@ def test_what_is_open_says_nothing_about_the_server(locked: Served, path: str) -
         assert secret.encode() not in answer.body
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        "", "Bearer", "Bearer ", f"Bearer {KEY[:-1]}", f"Bearer {KEY}x", f"Bearer {KEY.upper()}", f"Basic {KEY}", KEY,
-        f"Bearer {KEY} {KEY}", f"Bearer me:{KEY}", "Bearer \u00ff\u00fe", "Bearer " + "x" * 8000, "Bearer null",
-        f"Bearer \u00a0{KEY}", f"Bearer {KEY}\u00a0",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("value", [
+    "", "Bearer", "Bearer ", f"Bearer {KEY[:-1]}", f"Bearer {KEY}x", f"Bearer {KEY.upper()}", f"Basic {KEY}", KEY,
+    f"Bearer {KEY} {KEY}", f"Bearer me:{KEY}", "Bearer \u00ff\u00fe", "Bearer " + "x" * 8000, "Bearer null",
+    f"Bearer \u00a0{KEY}", f"Bearer {KEY}\u00a0",
+])  # fmt: skip
 def test_a_wrong_key_is_refused(locked: Served, value: str) -> None:
     answer = ask(locked.url, SPEECH, WORDS, headers={"Authorization": value})
     assert answer.status == 401
@@ -208,15 +205,12 @@ def test_a_preflight_allows_nothing(server: Inside) -> None:
     assert not [name for name in answer.headers if name.startswith("access-control")]
 
 
-@pytest.mark.parametrize(
-    "host",
-    [
-        "evil.example", "evil.example:{port}", "localhost.evil.example", "127.0.0.1.evil.example:{port}",
-        "127.0.0.1@evil.example", "evil.example@127.0.0.1", "", "[::1", "127.0.0.1:80:80", "\u0130", "169.254.169.254",
-        "127.0.0.1/..", "0.0.0.0:{port}", "localhost:{port}@evil.com", "localhost:evil.com", "evil.com:localhost",
-        "localhost#", "localhost?x", "localhost:123456", "[::1]evil.com", "localhost evil", ":{port}",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("host", [
+    "evil.example", "evil.example:{port}", "localhost.evil.example", "127.0.0.1.evil.example:{port}",
+    "127.0.0.1@evil.example", "evil.example@127.0.0.1", "", "[::1", "127.0.0.1:80:80", "\u0130", "169.254.169.254",
+    "127.0.0.1/..", "0.0.0.0:{port}", "localhost:{port}@evil.com", "localhost:evil.com", "evil.com:localhost",
+    "localhost#", "localhost?x", "localhost:123456", "[::1]evil.com", "localhost evil", ":{port}",
+])  # fmt: skip
 @pytest.mark.parametrize("path", ["/", SPEECH, VOICES, SOCKET])
 def test_dns_rebinding_is_refused(server: Inside, host: str, path: str) -> None:
     lines = [f"Host: {host.replace('{port}', str(server.port))}", "Connection: close", "Content-Length: 0"]
@@ -232,13 +226,10 @@ def test_loopback_names_are_served(server: Inside, host: str) -> None:
     assert ask(server.url, "/v1/models", headers={"Host": host}).status == 200
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "", "application/jsonp",
-        "text/json",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("kind", [
+    "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "", "application/jsonp",
+    "text/json",
+])  # fmt: skip
 def test_a_form_of_a_foreign_page_is_no_json(server: Inside, kind: str) -> None:
     refused(server, SPEECH, json.dumps(WORDS).encode(), 415, headers={"Content-Type": kind})
 
@@ -250,13 +241,10 @@ def speech_body(**fields: Any) -> bytes:
     return json.dumps({**WORDS, **fields}).encode()
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"", b"{", b"null", b"[]", b'"x"', b"1", b"\xff\xfe", b'{"input": "a"', b'{"input": "a",}', b"{'input': 'a'}",
-        b"\x00", b'{"input": "\xff"}', b"\xef\xbb\xbf" + b"{", b'{"input": "a"} x',
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("body", [
+    b"", b"{", b"null", b"[]", b'"x"', b"1", b"\xff\xfe", b'{"input": "a"', b'{"input": "a",}', b"{'input': 'a'}",
+    b"\x00", b'{"input": "\xff"}', b"\xef\xbb\xbf" + b"{", b'{"input": "a"} x',
+])  # fmt: skip
 def test_what_is_not_json_is_refused(server: Inside, body: bytes) -> None:
     refused(server, SPEECH, body, 400, headers=JSON)
 
@@ -279,14 +267,10 @@ def test_too_long_a_text_is_refused_at_once(server: Inside) -> None:
     assert "20,000" in refused(server, SPEECH, {**WORDS, "input": "a" * 20_001}, 400)["message"]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "1" * 20_000, "a." * 10_000, "(" * 20_000, "-" * 19_999 + "a", "\u0301" * 20_000, " ." * 10_000, "1," * 10_000,
-        "http://" * 2_800, "I" * 20_000, "a\u200d" * 10_000,
-    ],
-    ids=lambda text: ascii(text[:8]),
-)  # fmt: skip
+@pytest.mark.parametrize("text", [
+    "1" * 20_000, "a." * 10_000, "(" * 20_000, "-" * 19_999 + "a", "\u0301" * 20_000, " ." * 10_000, "1," * 10_000,
+    "http://" * 2_800, "I" * 20_000, "a\u200d" * 10_000,
+], ids=lambda text: ascii(text[:8]))  # fmt: skip
 def test_a_text_that_is_slow_to_split_does_not_stop_the_others(server: Inside, text: str) -> None:
     """Another client gets its answer meanwhile, while the first one still waits."""
     body = speech_body(input=text)
@@ -416,16 +400,12 @@ def test_a_thousand_connections_one_after_the_other_leave_nothing(server: Inside
 SMUGGLED = "GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [
-        ["Content-Length: 5", "Transfer-Encoding: chunked"], ["Content-Length: 5", "Content-Length: 6"],
-        ["Content-Length: -1"], ["Content-Length: 0x5"], ["Content-Length: 1e3"], ["Content-Length: "],
-        ["Transfer-Encoding: chunked, identity"], ["Transfer-Encoding: xchunked"], ["Content-Length : 5"],
-        ["X: a\r\n folded"], ["\x01: a"], ["X: a\x00b"], ["Content-Length: 99999999999999999999999"],
-    ],
-    ids=lambda lines: ascii(" ".join(lines))[:40],
-)  # fmt: skip
+@pytest.mark.parametrize("lines", [
+    ["Content-Length: 5", "Transfer-Encoding: chunked"], ["Content-Length: 5", "Content-Length: 6"],
+    ["Content-Length: -1"], ["Content-Length: 0x5"], ["Content-Length: 1e3"], ["Content-Length: "],
+    ["Transfer-Encoding: chunked, identity"], ["Transfer-Encoding: xchunked"], ["Content-Length : 5"],
+    ["X: a\r\n folded"], ["\x01: a"], ["X: a\x00b"], ["Content-Length: 99999999999999999999999"],
+], ids=lambda lines: ascii(" ".join(lines))[:40])  # fmt: skip
 def test_ambiguous_requests_are_refused(server: Inside, lines: list[str]) -> None:
     answer = raw(server.url, head_of(server, SPEECH, *lines) + b"0\r\n\r\n" + SMUGGLED.encode())
     assert wire.status(answer) in (0, *REFUSED)
@@ -456,41 +436,32 @@ def test_garbage_is_refused_or_closed(hasty: Inside, data: str) -> None:
     assert wire.status(raw(hasty.url, GARBAGE[data])) in (0, *REFUSED)
 
 
-@pytest.mark.parametrize(
-    "head",
-    [
-        "GET / HTTP/1.1\r\n", "GET /v1/models HTTP/1.0\r\n", f"{HOSTS}Host: evil.example\r\n",
-        "GET / HTTP/1.1\r\nHost: evil.example\r\nHost: 127.0.0.1\r\n",
-        "GET http://127.0.0.1/v1/models HTTP/1.1\r\nHost: evil.example\r\n",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("head", [
+    "GET / HTTP/1.1\r\n", "GET /v1/models HTTP/1.0\r\n", f"{HOSTS}Host: evil.example\r\n",
+    "GET / HTTP/1.1\r\nHost: evil.example\r\nHost: 127.0.0.1\r\n",
+    "GET http://127.0.0.1/v1/models HTTP/1.1\r\nHost: evil.example\r\n",
+])  # fmt: skip
 def test_a_request_without_one_host_is_refused(server: Inside, head: str) -> None:
     """A host in the request line does not count."""
     assert wire.status(raw(server.url, f"{head}Connection: close\r\n\r\n".encode())) in (400, 403, 404)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/../../etc/passwd", "/..%2f..%2fetc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "//etc/passwd", "/static/../page.py",
-        "/page.html", "/.git/config", "/v1", "/v1/audio/speech/", "/V1/AUDIO/SPEECH", "/docs", "/%00", "/%ff",
-        "/a%0d%0aX-Evil:%201", "/*", "/v1/audio/voices/../../health?x",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("path", [
+    "/../../etc/passwd", "/..%2f..%2fetc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "//etc/passwd", "/static/../page.py",
+    "/page.html", "/.git/config", "/v1", "/v1/audio/speech/", "/V1/AUDIO/SPEECH", "/docs", "/%00", "/%ff",
+    "/a%0d%0aX-Evil:%201", "/*", "/v1/audio/voices/../../health?x",
+])  # fmt: skip
 def test_unknown_paths_are_404(server: Inside, path: str) -> None:
     answer = ask(server.url, path)
     assert answer.status in (404, 405) and "x-evil" not in answer.headers
     assert b"root:" not in answer.body and answer.error["code"]
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "allowed"),
-    [
-        ("GET", SPEECH, "POST"), ("PUT", SPEECH, "POST"), ("DELETE", "/v1/models", "GET, HEAD"),
-        ("TRACE", "/", "GET, HEAD"), ("POST", "/", "GET, HEAD"), ("PATCH", VOICES, "GET, HEAD, POST"),
-        ("GET", f"{VOICES}/anna", "DELETE"), ("POST", "/metrics", "GET, HEAD"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("method", "path", "allowed"), [
+    ("GET", SPEECH, "POST"), ("PUT", SPEECH, "POST"), ("DELETE", "/v1/models", "GET, HEAD"),
+    ("TRACE", "/", "GET, HEAD"), ("POST", "/", "GET, HEAD"), ("PATCH", VOICES, "GET, HEAD, POST"),
+    ("GET", f"{VOICES}/anna", "DELETE"), ("POST", "/metrics", "GET, HEAD"),
+])  # fmt: skip
 def test_other_methods_are_405(server: Inside, method: str, path: str, allowed: str) -> None:
     answer = ask(server.url, path, method=method)
     assert answer.status == 405 and answer.headers["allow"] == allowed
@@ -553,13 +524,10 @@ def test_the_path_of_a_voice_file_is_not_a_voice(server: Inside, bait: Path) -> 
         assert "No such file" not in error["message"] and "safetensors" not in error["message"].lower()
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        "/etc", "../..", "hf:someone/else", "hf:Qwen/Qwen3-TTS", "./", "1.7b", "https://evil.example/model",
-        "random:1.7b",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("model", [
+    "/etc", "../..", "hf:someone/else", "hf:Qwen/Qwen3-TTS", "./", "1.7b", "https://evil.example/model",
+    "random:1.7b",
+])  # fmt: skip
 def test_a_request_opens_no_other_model(server: Inside, model: str) -> None:
     assert refused(server, SPEECH, {**WORDS, "model": model}, 404)["code"] == "model_not_found"
     assert [model.name for model in server.server.state.models.all] == ["random:toy"]
@@ -643,15 +611,12 @@ def test_a_good_clip_is_cloned(server: Inside) -> None:
         assert ask(server.url, SPEECH, {**WORDS, "ref_audio": source, "x_vector_only_mode": True}).status == 200
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "file:///etc/passwd", "FILE:///etc/passwd", " file:///etc/passwd", "file:/etc/passwd",
-        "file://localhost/etc/passwd", "/etc/passwd", "~/.ssh/id", "\\\\host\\share", "ftp://x/y", "gopher://x",
-        "data:", "data:audio/wav,abc", "data:audio/wav;base64,!!!!", "jar:file:///x!/", "pipe:0", "concat:/etc/passwd",
-        "subfile:/etc/passwd",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("source", [
+    "file:///etc/passwd", "FILE:///etc/passwd", " file:///etc/passwd", "file:/etc/passwd",
+    "file://localhost/etc/passwd", "/etc/passwd", "~/.ssh/id", "\\\\host\\share", "ftp://x/y", "gopher://x",
+    "data:", "data:audio/wav,abc", "data:audio/wav;base64,!!!!", "jar:file:///x!/", "pipe:0", "concat:/etc/passwd",
+    "subfile:/etc/passwd",
+])  # fmt: skip
 def test_clips_are_never_read_from_files(server: Inside, source: str) -> None:
     message = clone(server, source)["message"]
     assert "root:" not in message and "No such file" not in message and "Permission" not in message
@@ -683,13 +648,10 @@ def listener() -> Iterator[Listener]:
     listener.socket.close()
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        "http://127.0.0.1:{port}/a.wav", "https://127.0.0.1:{port}/a.wav", "https://localhost:{port}/",
-        "HTTP://127.0.0.1:{port}/",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("address", [
+    "http://127.0.0.1:{port}/a.wav", "https://127.0.0.1:{port}/a.wav", "https://localhost:{port}/",
+    "HTTP://127.0.0.1:{port}/",
+])  # fmt: skip
 def test_no_address_is_fetched_unless_its_host_is_allowed(server: Inside, listener: Listener, address: str) -> None:
     clone(server, address.replace("{port}", str(listener.port)), 400, 403)
     assert listener.calls == 0
@@ -720,14 +682,11 @@ def test_private_addresses_are_not_fetched_even_from_allowed_hosts(
     assert listener.calls == 0 and opened == []
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        "http://localhost:{port}/a.wav", "https://localhost@evil.example/", "https://evil.example#@localhost/",
-        "https://evil.example\\@localhost/", "https://user:pass@localhost:{port}/", "https:///a.wav",
-        "https://localhost:99999/", "https://localhost:{port}\r\nX: y/",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("address", [
+    "http://localhost:{port}/a.wav", "https://localhost@evil.example/", "https://evil.example#@localhost/",
+    "https://evil.example\\@localhost/", "https://user:pass@localhost:{port}/", "https:///a.wav",
+    "https://localhost:99999/", "https://localhost:{port}\r\nX: y/",
+])  # fmt: skip
 def test_other_schemes_and_disguised_hosts_are_refused(curious: Served, listener: Listener, address: str) -> None:
     clone(curious, address.replace("{port}", str(listener.port)), 400, 403)
     assert listener.calls == 0

@@ -77,16 +77,13 @@ def test_the_values_of_an_embedding_become_a_voice(server: Running) -> None:
 MARY = {"name": "mary", "consent": "yes"}
 
 
-@pytest.mark.parametrize(
-    "parts",
-    [
-        {"name": "mary"}, {**MARY, "consent": " "}, {**MARY, "consent": "x" * 501},
-        {**MARY, "audio_sample": b"not a sound"}, {**MARY, "audio_sample": "text"}, {**MARY, "other": b"RIFF"},
-        {**MARY, "speaker_embedding": "[0.1, 0.2]"}, {**MARY, "speaker_embedding": "[NaN]"},
-        {**MARY, "speaker_embedding": "[[["}, {**MARY, "speaker_embedding": "{}"},
-        {**MARY, "speaker_embedding": "[1]", "voice_file": b"x"}, {"name": "mary", "speaker_embedding": "[1]"},
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("parts", [
+    {"name": "mary"}, {**MARY, "consent": " "}, {**MARY, "consent": "x" * 501},
+    {**MARY, "audio_sample": b"not a sound"}, {**MARY, "audio_sample": "text"}, {**MARY, "other": b"RIFF"},
+    {**MARY, "speaker_embedding": "[0.1, 0.2]"}, {**MARY, "speaker_embedding": "[NaN]"},
+    {**MARY, "speaker_embedding": "[[["}, {**MARY, "speaker_embedding": "{}"},
+    {**MARY, "speaker_embedding": "[1]", "voice_file": b"x"}, {"name": "mary", "speaker_embedding": "[1]"},
+])  # fmt: skip
 def test_what_cannot_be_a_voice_is_refused(server: Running, clip: bytes, folder: Path, parts: dict[str, Any]) -> None:
     sources = {"audio_sample", "voice_file", "other", "speaker_embedding"}
     given = parts if sources & set(parts) else {"audio_sample": clip, **parts}

@@ -28,14 +28,11 @@ def test_an_unknown_key_names_the_nearest_one() -> None:
     assert raised.value.hint == "did you mean 'slots'?"
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("slots", 0), ("slots", True), ("slots", 2.0), ("slots", "8"), ("slots", 10**30), ("dtype", "int3"),
-        ("dtype", None), ("device", ""), ("seconds", math.nan), ("seconds", math.inf), ("seconds", -1), ("chunk", 101),
-        ("capture", "yes"), ("offline", 1),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("key", "value"), [
+    ("slots", 0), ("slots", True), ("slots", 2.0), ("slots", "8"), ("slots", 10**30), ("dtype", "int3"),
+    ("dtype", None), ("device", ""), ("seconds", math.nan), ("seconds", math.inf), ("seconds", -1), ("chunk", 101),
+    ("capture", "yes"), ("offline", 1),
+])  # fmt: skip
 def test_a_wrong_value_is_named(key: str, value: Any) -> None:
     with pytest.raises(SettingsError, match=key):
         EngineSettings.of({key: value}, "somewhere")

@@ -39,27 +39,21 @@ def test_only_what_is_given_is_decided(tmp_path: Path) -> None:
     assert presets.read(written(tmp_path, 'top-k = 0\nmodel = "tiny"')).values == {"model": "tiny", "top_k": 0}
 
 
-@pytest.mark.parametrize(
-    ("line", "hint"),
-    [
-        ("batchsize = 4", "did you mean 'batch-size'?"), ("temprature = 0.5", "did you mean 'temperature'?"),
-        ("batch_size = 4", "did you mean 'batch-size'?"), ("qqqqqqqq = 1", "sentence-gap"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("line", "hint"), [
+    ("batchsize = 4", "did you mean 'batch-size'?"), ("temprature = 0.5", "did you mean 'temperature'?"),
+    ("batch_size = 4", "did you mean 'batch-size'?"), ("qqqqqqqq = 1", "sentence-gap"),
+])  # fmt: skip
 def test_an_unknown_key_names_the_nearest_or_lists_all(tmp_path: Path, line: str, hint: str) -> None:
     with pytest.raises(SettingsError, match="unknown key") as caught:
         presets.read(written(tmp_path, line))
     assert hint in str(caught.value.hint)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "batch-size = 0", "batch-size = 1.5", "batch-size = true", "temperature = nan", "temperature = inf",
-        "temperature = -1", "top-p = 1.5", 'speed = "fast"', "safe = 1", 'format = "aac"', 'model = ""',
-        "sample-rate = 100", "about = 3",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("line", [
+    "batch-size = 0", "batch-size = 1.5", "batch-size = true", "temperature = nan", "temperature = inf",
+    "temperature = -1", "top-p = 1.5", 'speed = "fast"', "safe = 1", 'format = "aac"', 'model = ""',
+    "sample-rate = 100", "about = 3",
+])  # fmt: skip
 def test_a_wrong_value_is_named_with_what_is_accepted(tmp_path: Path, line: str) -> None:
     with pytest.raises(SettingsError, match=line.split()[0]):
         presets.read(written(tmp_path, line))

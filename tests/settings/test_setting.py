@@ -45,14 +45,11 @@ def test_what_is_nothing_of_the_kind_is_refused(kind, text) -> None:  # type: ig
         kind.read(text)
 
 
-@pytest.mark.parametrize(
-    ("kind", "typed", "expected"),
-    [
-        (whole(2, 8), "9", "8"), (whole(2, 8), "word", "2"), (number(0, 2), "-1", "0"), (number(0, 2), "word", "1"),
-        (seconds(), "0", "1"), (seconds(), "abc", "15m"), (either("off", seconds()), "abc", "15m"),
-        (either("auto", whole(1, 9)), "10", "9"), (one_of("a", "b"), "c", None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("kind", "typed", "expected"), [
+    (whole(2, 8), "9", "8"), (whole(2, 8), "word", "2"), (number(0, 2), "-1", "0"), (number(0, 2), "word", "1"),
+    (seconds(), "0", "1"), (seconds(), "abc", "15m"), (either("off", seconds()), "abc", "15m"),
+    (either("auto", whole(1, 9)), "10", "9"), (one_of("a", "b"), "c", None),
+])  # fmt: skip
 def test_a_hint_suggests_a_value_that_is_accepted(kind: ValueKind, typed: str, expected: str | None) -> None:
     assert kind.example(typed) == expected
     if expected is not None:

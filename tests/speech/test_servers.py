@@ -35,13 +35,10 @@ def test_addresses(url: str, expected: tuple[Any, ...]) -> None:
     assert (address.secure, address.host, address.port, address.path) == expected
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "ftp://h", "http://", "http://h:port", "http://u:secret@h", "http://h/?key=secret", "http://h:99999",
-        "http://[::1",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("url", [
+    "ftp://h", "http://", "http://h:port", "http://u:secret@h", "http://h/?key=secret", "http://h:99999",
+    "http://[::1",
+])  # fmt: skip
 def test_addresses_that_are_none_are_refused_without_telling_secrets(url: str) -> None:
     with pytest.raises(UsageError) as caught:
         Address.of(url)

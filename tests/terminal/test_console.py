@@ -31,13 +31,10 @@ def test_an_error_has_four_lines_at_most(capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().err == "error: what\n  cause: why\n  try: omnitts doctor\n"
 
 
-@pytest.mark.parametrize(
-    ("hint", "shown"),
-    [
-        ("omnitts voices list", "try: omnitts voices list"), ("-m 0.6b   or   -m 1.7b", "try: -m 0.6b   or   -m 1.7b"),
-        ("leave one of them out", "try: leave one of them out"), ("did you mean 'speed'?", "did you mean 'speed'?"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("hint", "shown"), [
+    ("omnitts voices list", "try: omnitts voices list"), ("-m 0.6b   or   -m 1.7b", "try: -m 0.6b   or   -m 1.7b"),
+    ("leave one of them out", "try: leave one of them out"), ("did you mean 'speed'?", "did you mean 'speed'?"),
+])  # fmt: skip
 def test_a_next_step_has_a_label_and_a_question_none(hint: str, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
     console = Console()
     for _ in range(2):  # it is said once

@@ -13,14 +13,11 @@ WORDS = (Word(0.5, 1.0, "The"), Word(1.0, 1.5, "brown"), Word(2.0, 2.5, "dog"), 
 SENTENCES = [Sentence(0.2, 3.0, "The brown dog ran.", WORDS), Sentence(4.0, 5.0, "Yes.", (Word(4.0, 5.0, "Yes."),))]
 
 
-@pytest.mark.parametrize(
-    ("at_s", "line"),
-    [
-        (0.1, None), (0.3, Line("The brown")), (0.5, Line("", "The", " brown")), (1.2, Line("The ", "brown", "")),
-        (1.7, Line("The brown")), (2.0, Line("", "dog", " ran.")), (2.9, Line("dog ", "ran.", "")),
-        (3.5, Line("dog ran.")), (4.5, Line("", "Yes.", "")), (9.0, Line("Yes.")),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("at_s", "line"), [
+    (0.1, None), (0.3, Line("The brown")), (0.5, Line("", "The", " brown")), (1.2, Line("The ", "brown", "")),
+    (1.7, Line("The brown")), (2.0, Line("", "dog", " ran.")), (2.9, Line("dog ", "ran.", "")),
+    (3.5, Line("dog ran.")), (4.5, Line("", "Yes.", "")), (9.0, Line("Yes.")),
+])  # fmt: skip
 def test_the_word_that_is_played(at_s: float, line: Line | None) -> None:
     assert line_at(SENTENCES, at_s, 9) == line
 

@@ -36,11 +36,8 @@ def test_choices_are_expanded() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("said", "right"),
-    [
-        ("Gate seven A", True), ("gate seven ay.", True), ("gate / seven A", False), ("gate seven amps", False),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("said", "right"), [
+    ("Gate seven A", True), ("gate seven ay.", True), ("gate / seven A", False), ("gate seven amps", False),
+])  # fmt: skip
 def test_what_counts_as_right(said: str, right: bool) -> None:
     assert is_right(Line("", "", "Gate 7A", ("gate seven A",)), said) is right

@@ -19,13 +19,10 @@ def test_other_languages_have_given_sounds_too() -> None:
     assert european(f"Mi {word} es buena, {given('chef', 'ʃɛf')}.", "es") == "mˈi ˈola ˈes βwˈena, ʃɛf."
 
 
-@pytest.mark.parametrize(
-    ("ipa", "sounds"),
-    [
-        ("təˈmeɪtoʊ", "təmˈeɪtoʊ"), ("/pɪˈkɑːn/", "pɪkˈɑn"), ("ˈtʃɝ.tʃɪl", "ʧˈɜɹʧɪl"), ("re", "ɹeɪ"), ("ʁa", None),
-        ("", None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("ipa", "sounds"), [
+    ("təˈmeɪtoʊ", "təmˈeɪtoʊ"), ("/pɪˈkɑːn/", "pɪkˈɑn"), ("ˈtʃɝ.tʃɪl", "ʧˈɜɹʧɪl"), ("re", "ɹeɪ"), ("ʁa", None),
+    ("", None),
+])  # fmt: skip
 def test_ipa_becomes_the_sounds_of_the_model(ipa: str, sounds: str | None) -> None:
     assert of_ipa(ipa) == sounds
 

@@ -14,15 +14,12 @@ from omnitts_cli.text.spell_out import plain_letters, plain_part, spell_out
 TABLE = Path(__file__).parent / "written_forms.tsv"
 
 
-@pytest.mark.parametrize(
-    ("written", "read"),
-    [
-        ("5:00", "five o'clock"), ("on 2026-11-21", "on November twenty first, twenty twenty six"),
-        ("555-123-4567", "five five five, one two three, four five six seven"),
-        ("Mr. Smith vs. Dr. Jones, etc.", "Mister Smith versus Doctor Jones, et cetera."),
-        ("-5 degrees, x-ray, 10-fold", "minus five degrees, x-ray, ten-fold"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("written", "read"), [
+    ("5:00", "five o'clock"), ("on 2026-11-21", "on November twenty first, twenty twenty six"),
+    ("555-123-4567", "five five five, one two three, four five six seven"),
+    ("Mr. Smith vs. Dr. Jones, etc.", "Mister Smith versus Doctor Jones, et cetera."),
+    ("-5 degrees, x-ray, 10-fold", "minus five degrees, x-ray, ten-fold"),
+])  # fmt: skip
 def test_words_come_with_their_marks_and_capitals(written: str, read: str) -> None:
     """written_forms.tsv has every kind of written form, word by word."""
     assert spell_out(written) == read
@@ -64,13 +61,10 @@ def said_words(text: str) -> str:
     return " ".join(re.findall(r"[a-z']+", text.casefold().replace("’", "'")))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Part I liked most was the end.", "He sat. Max. was there, and no. one knew.",
-        "The X and the I, an IV drip, a CD, MIX it, Did I?", "well-known, x-ray, A-Z, 'quoted', e-mail",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("text", [
+    "Part I liked most was the end.", "He sat. Max. was there, and no. one knew.",
+    "The X and the I, an IV drip, a CD, MIX it, Did I?", "well-known, x-ray, A-Z, 'quoted', e-mail",
+])  # fmt: skip
 def test_words_that_only_look_like_short_forms_stay(text: str) -> None:
     assert spell_out(text) == text
 

@@ -30,13 +30,10 @@ def test_no_sentences_are_a_file_all_the_same(form: str) -> None:
     assert form != "json" or json.loads(render([], "json"))["sentences"] == []
 
 
-@pytest.mark.parametrize(
-    ("seconds", "shown"),
-    [
-        (0, "00:00:00,000"), (0.9996, "00:00:01,000"), (59.9999, "00:01:00,000"), (-1, "00:00:00,000"),
-        (360000, "100:00:00,000"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("seconds", "shown"), [
+    (0, "00:00:00,000"), (0.9996, "00:00:01,000"), (59.9999, "00:01:00,000"), (-1, "00:00:00,000"),
+    (360000, "100:00:00,000"),
+])  # fmt: skip
 def test_clocks_carry_over(seconds: float, shown: str) -> None:
     assert clock(seconds, ",") == shown
 

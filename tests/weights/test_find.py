@@ -88,15 +88,12 @@ def test_names_that_no_repository_has(name: str) -> None:
     assert caught.value.message.isprintable() and len(caught.value.message) < 200
 
 
-@pytest.mark.parametrize(
-    ("name", "hint"),
-    [
-        ("tinny", "-m tiny"), ("1.7", "-m 1.7b"), ("0.6b-basse", "-m 0.6b-base"),
-        ("someone/a-voice", "-m hf:someone/a-voice"), ("", "omnitts models list --remote"),
-        ("zzz\x1b[31m", "omnitts models list --remote"), ("a\0b", "omnitts models list --remote"),
-        ("x" * 5000, "omnitts models list --remote"), ("~nobody-of-this-name/x", "omnitts models list --remote"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "hint"), [
+    ("tinny", "-m tiny"), ("1.7", "-m 1.7b"), ("0.6b-basse", "-m 0.6b-base"),
+    ("someone/a-voice", "-m hf:someone/a-voice"), ("", "omnitts models list --remote"),
+    ("zzz\x1b[31m", "omnitts models list --remote"), ("a\0b", "omnitts models list --remote"),
+    ("x" * 5000, "omnitts models list --remote"), ("~nobody-of-this-name/x", "omnitts models list --remote"),
+])  # fmt: skip
 def test_unknown_names(name: str, hint: str) -> None:
     with pytest.raises(ModelError, match="not found") as caught:
         find(name)

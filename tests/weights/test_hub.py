@@ -5,16 +5,13 @@ import pytest
 from omnitts_cli.weights import hub
 
 
-@pytest.mark.parametrize(
-    ("endpoint", "trusted", "sent"),
-    [
-        (None, "", True), ("https://huggingface.co", "", True), ("http://huggingface.co", "", False),
-        ("https://huggingface.co.evil.example", "", False), ("https://huggingface.co@evil.example", "", False),
-        ("https://mirror.example", "", False), ("https://mirror.example", "mirror.example", True),
-        ("http://mirror.example", "mirror.example", False), ("https://other.example", "mirror.example", False),
-        ("https://[", "", False),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("endpoint", "trusted", "sent"), [
+    (None, "", True), ("https://huggingface.co", "", True), ("http://huggingface.co", "", False),
+    ("https://huggingface.co.evil.example", "", False), ("https://huggingface.co@evil.example", "", False),
+    ("https://mirror.example", "", False), ("https://mirror.example", "mirror.example", True),
+    ("http://mirror.example", "mirror.example", False), ("https://other.example", "mirror.example", False),
+    ("https://[", "", False),
+])  # fmt: skip
 def test_only_the_hub_and_a_trusted_mirror_get_the_token(
     endpoint: str | None, trusted: str, sent: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

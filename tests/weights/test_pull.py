@@ -172,14 +172,11 @@ def test_wrong_bytes_are_not_believed(hub: Hub, tmp_path: Path) -> None:
     assert not part(hub, tmp_path).exists()
 
 
-@pytest.mark.parametrize(
-    ("status", "code", "words"),
-    [
-        (401, "GatedRepo", "is gated"), (403, "GatedRepo", "is gated"), (401, "RepoNotFound", "has no model"),
-        (404, "RepoNotFound", "has no model"), (401, "", "refused to send"), (403, "", "refused to send"),
-        (404, "RevisionNotFound", "no such revision"), (418, "", "refused to send"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("status", "code", "words"), [
+    (401, "GatedRepo", "is gated"), (403, "GatedRepo", "is gated"), (401, "RepoNotFound", "has no model"),
+    (404, "RepoNotFound", "has no model"), (401, "", "refused to send"), (403, "", "refused to send"),
+    (404, "RevisionNotFound", "no such revision"), (418, "", "refused to send"),
+])  # fmt: skip
 def test_the_hub_says_no(hub: Hub, status: int, code: str, words: str) -> None:
     hub.fails("GET", REPO, status=status, headers={"X-Error-Code": code}, times=9)
     error = refused(hub)

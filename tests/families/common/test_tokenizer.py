@@ -128,15 +128,12 @@ def broken(folder: Path, **files: str) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    ("vocab", "says"),
-    [
-        ("[]", "JSON object"), ("{", "not valid JSON"), ("{}", "256 byte symbols"),
-        (json.dumps({"a": 1}), "256 byte symbols"), (json.dumps({"a": -1}), "whole number"),
-        (json.dumps({"a": 1.5}), "whole number"), (json.dumps({"a": True}), "whole number"),
-        (json.dumps({"a": ROWS}), "whole number from 0 to 639"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("vocab", "says"), [
+    ("[]", "JSON object"), ("{", "not valid JSON"), ("{}", "256 byte symbols"),
+    (json.dumps({"a": 1}), "256 byte symbols"), (json.dumps({"a": -1}), "whole number"),
+    (json.dumps({"a": 1.5}), "whole number"), (json.dumps({"a": True}), "whole number"),
+    (json.dumps({"a": ROWS}), "whole number from 0 to 639"),
+])  # fmt: skip
 def test_a_vocabulary_that_cannot_be_used(vocab: str, says: str, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"vocab\.json") as raised:
         read_tokenizer(broken(tmp_path, vocab=vocab), ROWS)

@@ -76,18 +76,15 @@ def test_a_model_that_only_writes_can_answer(folder: Path) -> None:
     assert not read_thinker_config(changed(folder, silent)).speaks
 
 
-@pytest.mark.parametrize(
-    "change, said",
-    [
-        (lambda c: c.pop("thinker_config"), "cannot answer"),
-        (lambda c: c["thinker_config"]["text_config"].pop("num_hidden_layers"), "has no thinker"),
-        (lambda c: c["thinker_config"]["text_config"].pop("norm_topk_prob"), "norm_topk_prob: is missing"),
-        (lambda c: c["thinker_config"]["text_config"].pop("head_dim"), "head_dim: is missing"),
-        (lambda c: c.update(im_end_token_id=425), "token 425 is <|im_end|>"),
-        (lambda c: c["thinker_config"]["text_config"].update(num_hidden_layers=200, moe_intermediate_size=2**15,
-                                                               num_experts=1024), "not a model of this family"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("change, said", [
+    (lambda c: c.pop("thinker_config"), "cannot answer"),
+    (lambda c: c["thinker_config"]["text_config"].pop("num_hidden_layers"), "has no thinker"),
+    (lambda c: c["thinker_config"]["text_config"].pop("norm_topk_prob"), "norm_topk_prob: is missing"),
+    (lambda c: c["thinker_config"]["text_config"].pop("head_dim"), "head_dim: is missing"),
+    (lambda c: c.update(im_end_token_id=425), "token 425 is <|im_end|>"),
+    (lambda c: c["thinker_config"]["text_config"].update(num_hidden_layers=200, moe_intermediate_size=2**15,
+                                                           num_experts=1024), "not a model of this family"),
+])  # fmt: skip
 def test_configs_that_are_refused(folder: Path, change, said: str) -> None:
     with pytest.raises(ModelError, match=r"config\.json") as refused:
         read_thinker_config(changed(folder, change))

@@ -13,15 +13,12 @@ def tagger() -> Tagger:
     return Tagger(Path(context.__file__).parent / FILE)
 
 
-@pytest.mark.parametrize(
-    ("sentence", "word", "tags"),
-    [
-        ("She wants to insult him .", "insult", "BP"), ("That was a terrible insult .", "insult", "N"),
-        ("We export most of it .", "export", "BP"), ("The export of coffee fell .", "export", "N"),
-        ("They will import the data .", "import", "BP"), ("An import needs a licence .", "import", "N"),
-        ("Nobody can escort her home .", "escort", "BP"), ("The police escort arrived .", "escort", "N"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("sentence", "word", "tags"), [
+    ("She wants to insult him .", "insult", "BP"), ("That was a terrible insult .", "insult", "N"),
+    ("We export most of it .", "export", "BP"), ("The export of coffee fell .", "export", "N"),
+    ("They will import the data .", "import", "BP"), ("An import needs a licence .", "import", "N"),
+    ("Nobody can escort her home .", "escort", "BP"), ("The police escort arrived .", "escort", "N"),
+])  # fmt: skip
 def test_noun_or_verb(sentence: str, word: str, tags: str, tagger: Tagger) -> None:
     words = sentence.split()
     assert tagger.tag(words, words.index(word), "NBP") in tags

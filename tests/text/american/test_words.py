@@ -15,17 +15,14 @@ def words() -> WordReader:
     return WordReader(HERE)
 
 
-@pytest.mark.parametrize(
-    ("word", "spoken"),
-    [
-        ("hello", "həlˈO"), ("Hello", "həlˈO"), ("hawaii", "həwˈIi"), ("polish", "pˈɑlɪʃ"), ("Polish", "pˈOlɪʃ"),
-        ("And", "ˌænd"), ("cat's", "kˈæts"), ("boss's", "bˈɔsᵻz"), ("kids'", "kˈɪdz"), ("O'Brien's", "ObɹˈIənz"),
-        ("don't", "dˈOnt"), ("API", "ˌApˌiˈI"), ("APIs", "ˌApˌiˈIz"), ("GPUs", "ʤˌipˌijˈuz"), ("HTTP", "ˌAʧtˌitˌipˈi"),
-        ("NASA", "nˈæsə"), ("xkcd", "ˌɛkskˌAsˌidˈi"), ("twenty-three", "twˈɛntiθɹˌi"), ("eighty-column", "ˈATi kˈɑləm"),
-        ("best-effort", "bˌɛstˈɛfəɹt"), ("GitHub", "ɡˈɪthˌʌb"), ("b", "bˈi"), ("w", "dˈʌbᵊlju"),
-        ("Kubernetes", "kˌubəɹnˈɛTiz"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("word", "spoken"), [
+    ("hello", "həlˈO"), ("Hello", "həlˈO"), ("hawaii", "həwˈIi"), ("polish", "pˈɑlɪʃ"), ("Polish", "pˈOlɪʃ"),
+    ("And", "ˌænd"), ("cat's", "kˈæts"), ("boss's", "bˈɔsᵻz"), ("kids'", "kˈɪdz"), ("O'Brien's", "ObɹˈIənz"),
+    ("don't", "dˈOnt"), ("API", "ˌApˌiˈI"), ("APIs", "ˌApˌiˈIz"), ("GPUs", "ʤˌipˌijˈuz"), ("HTTP", "ˌAʧtˌitˌipˈi"),
+    ("NASA", "nˈæsə"), ("xkcd", "ˌɛkskˌAsˌidˈi"), ("twenty-three", "twˈɛntiθɹˌi"), ("eighty-column", "ˈATi kˈɑləm"),
+    ("best-effort", "bˌɛstˈɛfəɹt"), ("GitHub", "ɡˈɪthˌʌb"), ("b", "bˈi"), ("w", "dˈʌbᵊlju"),
+    ("Kubernetes", "kˌubəɹnˈɛTiz"),
+])  # fmt: skip
 def test_words(word: str, spoken: str, words: WordReader) -> None:
     assert default(words.readings(word)) == spoken
 
@@ -42,14 +39,11 @@ def test_plurals(stem: str, spoken: str) -> None:
     assert plural(stem) == spoken
 
 
-@pytest.mark.parametrize(
-    ("word", "parts"),
-    [
-        ("unboxable", ("ˌʌn", "bˈɑks", "əbᵊl")), ("rewatchable", ("ɹ", "wˈɑʧ", "əbᵊl")),
-        ("screenshotless", ("skɹˈin", "ləs")), ("micromanagement", ("mˌIkɹO", "mˈænɪʤ")),
-        ("doomscroll", ("dˈum", "skɹ")),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("word", "parts"), [
+    ("unboxable", ("ˌʌn", "bˈɑks", "əbᵊl")), ("rewatchable", ("ɹ", "wˈɑʧ", "əbᵊl")),
+    ("screenshotless", ("skɹˈin", "ləs")), ("micromanagement", ("mˌIkɹO", "mˈænɪʤ")),
+    ("doomscroll", ("dˈum", "skɹ")),
+])  # fmt: skip
 def test_new_words_are_put_together_from_known_ones(word: str, parts: tuple[str, ...], words: WordReader) -> None:
     spoken = default(words.readings(word))
     assert all(part in spoken for part in parts), spoken

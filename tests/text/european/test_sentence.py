@@ -20,13 +20,10 @@ def test_words_are_read_as_espeak_reads_them(language: str) -> None:
     assert count > 1_900 and 1 - len(wrong) / count >= LEAST[language], wrong
 
 
-@pytest.mark.parametrize(
-    ("language", "words", "said"),
-    [
-        ("it", "perché caffè", "perkˌe kaffˈɛ"), ("es", "céntimos párpados", "θˈentimos pˈaɾpaðos"),
-        ("fr", "j'ai comment avant quelque", "ʒe kɔmˌɑ̃ avˌɑ̃ kˌɛlk"), ("pt", "teve", "tˌevy"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("language", "words", "said"), [
+    ("it", "perché caffè", "perkˌe kaffˈɛ"), ("es", "céntimos párpados", "θˈentimos pˈaɾpaðos"),
+    ("fr", "j'ai comment avant quelque", "ʒe kɔmˌɑ̃ avˌɑ̃ kˌɛlk"), ("pt", "teve", "tˌevy"),
+])  # fmt: skip
 def test_no_vowel_is_lost_where_the_stress_is_weak_or_an_accent(language: str, words: str, said: str) -> None:
     found = phonemes(words, language)
     assert len([sound for sound in found if sound in SOUNDED]) == len([sound for sound in said if sound in SOUNDED])

@@ -113,14 +113,11 @@ def test_encrypted_books() -> None:
         texts(io.BytesIO(bytes(data)))
 
 
-@pytest.mark.parametrize(
-    ("file", "words"),
-    [
-        (io.BytesIO(b"no archive"), "not an EPUB file"), (book(spine=""), "spine is empty"),
-        (book(path="gone.opf"), "lacks 'gone.opf'"), (book(link="gone.xhtml"), "lacks 'OEBPS/gone.xhtml'"),
-        (book(path=""), "does not say where"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("file", "words"), [
+    (io.BytesIO(b"no archive"), "not an EPUB file"), (book(spine=""), "spine is empty"),
+    (book(path="gone.opf"), "lacks 'gone.opf'"), (book(link="gone.xhtml"), "lacks 'OEBPS/gone.xhtml'"),
+    (book(path=""), "does not say where"),
+])  # fmt: skip
 def test_books_that_are_none(file: io.BytesIO, words: str) -> None:
     with pytest.raises(InputError, match=words) as caught:
         texts(file)

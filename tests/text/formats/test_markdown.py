@@ -12,24 +12,21 @@ def texts(source: str) -> list[str]:
     return [block.text for block in markdown_blocks(source)]
 
 
-@pytest.mark.parametrize(
-    ("source", "spoken"),
-    [
-        ("# A *title*\n\nSome **bold** and `code` and [a link](http://x.y/z).\nSame line.",
-         ["A title", "Some bold and code and a link. Same line."]),
-        ("- one\n- two\n  - three\n\n> quoted\n\n![a cat](cat.png)", ["one", "two", "three", "quoted", "a cat"]),
-        ("```python\nx = 1\n```\n\n    indented\n\n<div>html</div>\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\nend",
-         ["a, b", "1, 2", "end"]),
-        ("one  \ntwo", ["one\ntwo"]), ("Term<br>break", ["Term\nbreak"]), ("Term<br/>break", ["Term\nbreak"]),
-        ("A ==marked== word.", ["A marked word."]), ("If a ==b then c==d.", ["If a ==b then c==d."]),
-        ("`==x==` stays.", ["==x== stays."]), ("Not ~~this~~ that.", ["Not  that."]),
-        ("---\ntitle: My doc\ntags: [a, b]\n---\n\n# Title\n\nWords.", ["Title", "Words."]),
-        ("+++\ntitle = 'x'\n+++\nWords.", ["Words."]), ("---\ntitle: no end\n", ["title: no end"]),
-        ("---\n\nTwo rules.\n\n---\n\nMore.", ["Two rules.", "More."]),
-        ("Text[^1] goes on[^note].\n\n- [ ] todo\n- [x] done\n- [link](x) stays\n\n[^1]: The note.\n    More.\n\nEnd.",
-         ["Text goes on.", "todo", "done", "link stays", "End."]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("source", "spoken"), [
+    ("# A *title*\n\nSome **bold** and `code` and [a link](http://x.y/z).\nSame line.",
+     ["A title", "Some bold and code and a link. Same line."]),
+    ("- one\n- two\n  - three\n\n> quoted\n\n![a cat](cat.png)", ["one", "two", "three", "quoted", "a cat"]),
+    ("```python\nx = 1\n```\n\n    indented\n\n<div>html</div>\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\nend",
+     ["a, b", "1, 2", "end"]),
+    ("one  \ntwo", ["one\ntwo"]), ("Term<br>break", ["Term\nbreak"]), ("Term<br/>break", ["Term\nbreak"]),
+    ("A ==marked== word.", ["A marked word."]), ("If a ==b then c==d.", ["If a ==b then c==d."]),
+    ("`==x==` stays.", ["==x== stays."]), ("Not ~~this~~ that.", ["Not  that."]),
+    ("---\ntitle: My doc\ntags: [a, b]\n---\n\n# Title\n\nWords.", ["Title", "Words."]),
+    ("+++\ntitle = 'x'\n+++\nWords.", ["Words."]), ("---\ntitle: no end\n", ["title: no end"]),
+    ("---\n\nTwo rules.\n\n---\n\nMore.", ["Two rules.", "More."]),
+    ("Text[^1] goes on[^note].\n\n- [ ] todo\n- [x] done\n- [link](x) stays\n\n[^1]: The note.\n    More.\n\nEnd.",
+     ["Text goes on.", "todo", "done", "link stays", "End."]),
+])  # fmt: skip
 def test_marks_leave_and_words_stay(source: str, spoken: list[str]) -> None:
     """Code is skipped, tables are read by row, front matter and notes are not read aloud."""
     assert texts(source) == spoken

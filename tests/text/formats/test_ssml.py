@@ -20,20 +20,17 @@ def test_words_sentences_and_breaks() -> None:
     assert notices == ["a.ssml: the words in <emphasis>, <prosody> are spoken, the tags have no effect"]
 
 
-@pytest.mark.parametrize(
-    ("source", "found"),
-    [
-        ('He said <lang xml:lang="es">buenos días</lang> to me.',
-         [("He said", "", "none"), ("buenos días", "es", "none"), ("to me.", "", "paragraph")]),
-        ('Hi. <lang xml:lang="fr-CA">Ça va?</lang> Fine.',
-         [("Hi.", "", "sentence"), ("Ça va?", "fr", "sentence"), ("Fine.", "", "paragraph")]),
-        ('They say <lang xml:lang="it">ciao</lang>!', [("They say", "", "none"), ("ciao!", "it", "paragraph")]),
-        ('<p xml:lang="pt">Olá.</p><p>Hi.</p>', [("Olá.", "pt", "paragraph"), ("Hi.", "", "paragraph")]),
-        ('<lang xml:lang="it">uno</lang><lang xml:lang="es">dos <lang xml:lang="es">tres</lang></lang>',
-         [("uno", "it", "none"), ("dos tres", "es", "paragraph")]),
-        ('A <lang xml:lang="nl">dag</lang> b.', [("A dag b.", "", "paragraph")]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("source", "found"), [
+    ('He said <lang xml:lang="es">buenos días</lang> to me.',
+     [("He said", "", "none"), ("buenos días", "es", "none"), ("to me.", "", "paragraph")]),
+    ('Hi. <lang xml:lang="fr-CA">Ça va?</lang> Fine.',
+     [("Hi.", "", "sentence"), ("Ça va?", "fr", "sentence"), ("Fine.", "", "paragraph")]),
+    ('They say <lang xml:lang="it">ciao</lang>!', [("They say", "", "none"), ("ciao!", "it", "paragraph")]),
+    ('<p xml:lang="pt">Olá.</p><p>Hi.</p>', [("Olá.", "pt", "paragraph"), ("Hi.", "", "paragraph")]),
+    ('<lang xml:lang="it">uno</lang><lang xml:lang="es">dos <lang xml:lang="es">tres</lang></lang>',
+     [("uno", "it", "none"), ("dos tres", "es", "paragraph")]),
+    ('A <lang xml:lang="nl">dag</lang> b.', [("A dag b.", "", "paragraph")]),
+])  # fmt: skip
 def test_words_know_their_language(source: str, found: list[tuple[str, str, str]]) -> None:
     notices: list[str] = []
     made = ssml_blocks(f"<speak>{source}</speak>", "a.ssml", notices)
@@ -47,14 +44,11 @@ def test_the_language_of_the_document_is_that_of_all_its_words_unless_another_wa
         assert [block.language for block in ssml_blocks(source, "a.ssml", [], given)] == codes
 
 
-@pytest.mark.parametrize(
-    ("kind", "words", "said"),
-    [
-        ("characters", "NaCl", "N A C L"), ("spell-out", "a1-b", "A 1 dash B"), ("digits", "2024", "2 0 2 4"),
-        ("telephone", "555-01", "5 5 5, 0 1"), ("ordinal", "3", "3rd"), ("ordinal", "112", "112th"),
-        ("cardinal", "1999", "1,999"), ("expletive", "darn", "beep"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("kind", "words", "said"), [
+    ("characters", "NaCl", "N A C L"), ("spell-out", "a1-b", "A 1 dash B"), ("digits", "2024", "2 0 2 4"),
+    ("telephone", "555-01", "5 5 5, 0 1"), ("ordinal", "3", "3rd"), ("ordinal", "112", "112th"),
+    ("cardinal", "1999", "1,999"), ("expletive", "darn", "beep"),
+])  # fmt: skip
 def test_words_are_said_as_asked(kind: str, words: str, said: str) -> None:
     notices: list[str] = []
     assert blocks(f'<speak>So <say-as interpret-as="{kind}">{words}</say-as>.</speak>', notices) == [f"So {said}."]
