@@ -1,7 +1,5 @@
 """The loudspeaker: the pre-buffer, the end, a device that goes away. PortAudio is played by a stand-in."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading
@@ -23,7 +21,7 @@ TONE = (0.2 * np.sin(np.arange(24000) * 0.1)).astype(np.float32)
 class Stream:
     """A stream whose clock is the test's: `turn` asks for a block of sound."""
 
-    made: list[Stream] = []  # noqa: RUF012
+    made: list["Stream"] = []  # noqa: RUF012
 
     def __init__(self, samplerate: int, callback: Any, finished_callback: Any, **_: Any) -> None:
         if samplerate not in FakePortAudio.rates:

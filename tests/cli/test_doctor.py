@@ -1,7 +1,5 @@
 """omnitts doctor: one line per check, the same as JSON, and an exit code that says whether it can speak."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest
@@ -81,7 +79,7 @@ class Small:
     def __init__(self, free: int, eight: object) -> None:
         self.free, self.eight = free, eight
 
-    def ops(self) -> Small:
+    def ops(self) -> "Small":
         return self
 
     def free_bytes(self) -> int:

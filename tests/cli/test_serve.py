@@ -1,7 +1,5 @@
 """omnitts serve, up to the server itself: what it prints, what it hands on, and its exit code."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,7 +15,7 @@ class Recorded:
     """Stands in for the server: it loads its models, and ends with `code`."""
 
     code = 0
-    made: ClassVar[list[Recorded]] = []
+    made: ClassVar[list["Recorded"]] = []
 
     def __init__(self, options: Any, guard: Any, models: Any, load: Any, sockets: Any, **more: Any) -> None:
         self.guard, self.uploads, self.ready = guard, more["uploads"], more["ready"]

@@ -1,7 +1,5 @@
 """Long runs: all requests answered, no slot lost, no memory leaked."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import os
@@ -34,7 +32,7 @@ class Kept:
     bytes: int
 
     @staticmethod
-    def now(engine: Engine) -> Kept:
+    def now(engine: Engine) -> "Kept":
         """Without the stores that have an upper bound: prefixes of voices, inputs and sound of each size."""
         engine._admission._prefixes.clear()
         engine._codec._steps._out.clear()

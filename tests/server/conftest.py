@@ -1,7 +1,5 @@
 """A server of the toy model in this process, and a client for it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -16,7 +14,7 @@ if not all(map(find_spec, ("uvicorn", "starlette", "soundfile"))):  # a machine 
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Running]:
+def server() -> Iterator["Running"]:
     """A server of random:toy with four slots."""
     from serving import start
 
@@ -36,13 +34,13 @@ def clip() -> bytes:
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[..., Running]]:
+def serve() -> Iterator[Callable[..., "Running"]]:
     """Starts servers with options of their own; they end with the test."""
     running: list[Any] = []
 
     from serving import start
 
-    def begin(**options: Any) -> Running:
+    def begin(**options: Any) -> "Running":
         context = start(**options)
         running.append(context)
         return context.__enter__()

@@ -1,7 +1,5 @@
 """ChatFile: what is appended is whole, or the file is as it was."""
 
-from __future__ import annotations
-
 import errno
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,7 @@ class Full:
     def __init__(self, file: Any, room: int) -> None:
         self.file, self.room = file, room
 
-    def __enter__(self) -> Full:
+    def __enter__(self) -> "Full":
         return self
 
     def __exit__(self, *error: object) -> None:

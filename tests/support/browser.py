@@ -1,7 +1,5 @@
 """A headless Chromium for the tests of the page. Without Chromium and its driver those tests are skipped."""
 
-from __future__ import annotations
-
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -64,7 +62,7 @@ class Page:
         self.console()  # what earlier pages wrote
         driver.get(url)
 
-    def ready(self) -> Page:
+    def ready(self) -> "Page":
         until(lambda: self["server"].text not in ("", "connecting …"), "the page is connected")
         return self
 

@@ -1,7 +1,5 @@
 """The command as a test calls it: in this process, with a home of its own, and everything it says caught."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os
@@ -40,7 +38,7 @@ class Done:
     def objects(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.out.decode().splitlines()]
 
-    def ended(self, code: int, *said: str) -> Done:
+    def ended(self, code: int, *said: str) -> "Done":
         """Itself, if it ended with this code and said all of that on stderr."""
         missing = [words for words in said if words not in self.err]
         assert self.code == code and not missing, f"code {self.code}, not said {missing}: {self.err}"

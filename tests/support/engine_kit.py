@@ -1,7 +1,5 @@
 """Engines over the toy model that are made in no time, requests of every kind, and what their results must be."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -64,7 +62,7 @@ class Poisoner:
     def __init__(self, prompter: Prompter) -> None:
         self._prompter = prompter
 
-    def fresh(self) -> Poisoner:
+    def fresh(self) -> "Poisoner":
         return Poisoner(self._prompter.fresh())
 
     def draft(self, request: Request) -> Draft:

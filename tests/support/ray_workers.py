@@ -1,7 +1,5 @@
 """Workers of Ray: the processes of real ones, and workers in the process of the test that can be lost."""
 
-from __future__ import annotations
-
 import os
 import pickle
 from collections.abc import Callable
@@ -36,7 +34,7 @@ class Died(Exception):
 class Actor:
     """A real worker in this process. It is lost when `dies` says so, of the rows that it is about to speak."""
 
-    def __init__(self, task: Task, number: int, dies: Callable[[Actor, np.ndarray], bool]) -> None:
+    def __init__(self, task: Task, number: int, dies: Callable[["Actor", np.ndarray], bool]) -> None:
         self.task, self.number, self.leases, self.deaths = task, number, 0, 0
         self.workers: list[RayWorker] = []
         self._dies = dies

@@ -9,8 +9,6 @@ It fails when a step reads a value on the host, uses a hidden generator, makes f
 or reads another stream's fresh memory without keeping it alive.
 """
 
-from __future__ import annotations
-
 import random
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -64,7 +62,7 @@ def storage(tensor: Tensor) -> int:
 class Home:
     """Which stream made a tensor's memory, and which others promised to be done before it goes."""
 
-    stream: Stream
+    stream: "Stream"
     kept: set[int] = field(default_factory=set)
 
 
@@ -198,7 +196,7 @@ class Wait:
 
 
 class Fetch:
-    def __init__(self, device: RecordingDevice, tensors: tuple[Tensor, ...]) -> None:
+    def __init__(self, device: "RecordingDevice", tensors: tuple[Tensor, ...]) -> None:
         self._device, self._tensors = device, tensors
         self._arrays: list[np.ndarray] | None = None
 
@@ -217,12 +215,12 @@ class Fetch:
 
 
 class Stream:
-    def __init__(self, device: RecordingDevice) -> None:
+    def __init__(self, device: "RecordingDevice") -> None:
         self._device = device
         self.queue: deque[Any] = deque()
         self._modes: list[Catch] = []
 
-    def __enter__(self) -> Stream:
+    def __enter__(self) -> "Stream":
         self._modes.append(Catch(self._caught))
         self._modes[-1].__enter__()
         return self
@@ -274,7 +272,7 @@ class Stream:
             if hasattr(tensor, "home"):
                 tensor.home.kept.add(id(self))
 
-    def follow(self, other: Stream, *tensors: Tensor) -> None:
+    def follow(self, other: "Stream", *tensors: Tensor) -> None:
         self.keep_alive(*tensors)
         self.wait_event(other.record_event())
 
@@ -310,7 +308,7 @@ def sends_a_number(name: str, args: Any) -> bool:
 class Watch(TorchFunctionMode):
     """Counts what would make the host wait, while it is the host's turn."""
 
-    def __init__(self, device: RecordingDevice) -> None:
+    def __init__(self, device: "RecordingDevice") -> None:
         super().__init__()
         self._device, self.count = device, 0
 

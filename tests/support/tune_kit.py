@@ -1,7 +1,5 @@
 """The golden data of tuning, and its examples as ours."""
 
-from __future__ import annotations
-
 import atexit
 import functools
 import json
@@ -68,7 +66,7 @@ class Golden:
 
     @staticmethod
     @functools.cache
-    def of(size: str) -> Golden:
+    def of(size: str) -> "Golden":
         path = _golden() / f"{size}.json"
         return Golden(load_file(path.with_suffix(".safetensors")), json.loads(path.read_text())["abridged"])
 

@@ -5,8 +5,6 @@ takes as long as was measured on an H200 for the 1.7B (2026-11-23), and streams 
 run is the same each time. It is a model: it compares orders of work, and its figures are not measurements.
 """
 
-from __future__ import annotations
-
 import heapq
 import itertools
 from collections import deque
@@ -66,7 +64,7 @@ class Work:
     """Something that a stream has to do."""
 
     left: float  # seconds of the whole card
-    after: list[Work] = field(default_factory=list)
+    after: list["Work"] = field(default_factory=list)
     ended: float | None = None
 
 
@@ -116,7 +114,7 @@ class Stream:
         self.latest = Work(0.0, ended=0.0)
         self.waits: list[Work] = []
 
-    def __enter__(self) -> Stream:
+    def __enter__(self) -> "Stream":
         return self
 
     def __exit__(self, *exc: object) -> None: ...
@@ -137,12 +135,12 @@ class Stream:
 
     def keep_alive(self, *tensors: Tensor) -> None: ...
 
-    def follow(self, other: Stream, *tensors: Tensor) -> None:
+    def follow(self, other: "Stream", *tensors: Tensor) -> None:
         self.wait_event(other.record_event())
 
-    def hurry(self, fetch: Fetch) -> None: ...
+    def hurry(self, fetch: "Fetch") -> None: ...
 
-    def fetch(self, *tensors: Tensor) -> Fetch:
+    def fetch(self, *tensors: Tensor) -> "Fetch":
         return Fetch(self.card, self.latest, [tensor.numpy().copy() for tensor in tensors])
 
 

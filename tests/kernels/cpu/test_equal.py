@@ -1,7 +1,5 @@
 """The embedded voice is the same in C and in Python: logits, codes, and sound up to the rounding of its sums."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -194,7 +192,7 @@ class Distance:
     of_spread: float  # most, of the standard deviation of its row
 
     @staticmethod
-    def of(one: Tensor, other: Tensor, rows: list[int]) -> Distance:
+    def of(one: Tensor, other: Tensor, rows: list[int]) -> "Distance":
         """[frames, logits], `rows` of which lie in a frame."""
         apart, pairs = (one - other).abs(), list(zip(one.split(rows, 1), other.split(rows, 1), strict=True))
         return Distance(
