@@ -53,12 +53,8 @@ def test_the_generic_command_speaks(home: Path, rate: str) -> None:
     lines = [line for line in GENERIC.read_text().splitlines() if not line.startswith("#")]
     start = next(number for number, line in enumerate(lines) if line.startswith("GenericExecuteSynth"))
     command = lines[start + 1].strip('"').replace("\\'", "'")
-    for name, value in {
-        "$DATA": "Hello there.",
-        "$VOICE": "ann",
-        "$RATE": rate,
-        "$PLAY_COMMAND": "cat > x.wav",
-    }.items():
+    values = {"$DATA": "Hello there.", "$VOICE": "ann", "$RATE": rate, "$PLAY_COMMAND": "cat > x.wav"}
+    for name, value in values.items():
         command = command.replace(name, value)
     (home / "omnitts").write_text(f'#!/bin/sh\nexec {" ".join(PYTHON)} "$@" -m random:toy -d cpu\n')
     (home / "omnitts").chmod(0o755)

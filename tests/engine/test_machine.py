@@ -10,17 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 from engine_kit import engine_of, join, requests_of, rested, same, solo
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, settings, stateful
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    Bundle,
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
 from recording_device import RecordingDevice
 
 from omnitts_cli.engine.engine import Engine, News
@@ -61,10 +52,10 @@ def engine_that_lags(seed: int) -> Engine:
     return engine
 
 
-class Machine(RuleBasedStateMachine):
-    talks = Bundle("talks")
+class Machine(stateful.RuleBasedStateMachine):
+    talks = stateful.Bundle("talks")
 
-    @initialize(
+    @stateful.initialize(
         slots=st.integers(1, 4), ring=st.sampled_from([1, 2, 256]), first=st.sampled_from([1, 1, 2, 3]),
         run=st.sampled_from([3, 64]), late=st.booleans(), seed=st.integers(0, 99),
     )  # fmt: skip
@@ -81,49 +72,49 @@ class Machine(RuleBasedStateMachine):
         self.spoken[talk.request.id] = talk
         return talk
 
-    @precondition(lambda self: len(self.spoken) < MOST)
-    @rule(target=talks, number=st.integers(0, 6), frames=st.sampled_from([1, 5, 14]))
+    @stateful.precondition(lambda self: len(self.spoken) < MOST)
+    @stateful.rule(target=talks, number=st.integers(0, 6), frames=st.sampled_from([1, 5, 14]))
     def submit(self, number: int, frames: int) -> Talk:
         (request,) = requests_of(1, start=number, max_frames=frames)
         return self._begin(Talk(request), live=False)
 
-    @precondition(lambda self: len(self.spoken) < MOST)
-    @rule(target=talks)
+    @stateful.precondition(lambda self: len(self.spoken) < MOST)
+    @stateful.rule(target=talks)
     def submit_nonsense(self) -> Talk:
         (request,) = requests_of(1, voice=Named("nobody"))
         return self._begin(Talk(request, bad=True), live=False)
 
-    @precondition(lambda self: len(self.spoken) < MOST)
-    @rule(target=talks, number=st.sampled_from([0, 1, 2, 4]), text=st.sampled_from(PIECES))
+    @stateful.precondition(lambda self: len(self.spoken) < MOST)
+    @stateful.rule(target=talks, number=st.sampled_from([0, 1, 2, 4]), text=st.sampled_from(PIECES))
     def submit_live(self, number: int, text: str) -> Talk:
         (request,) = requests_of(1, start=number, text=text, text_mode="streamed", max_frames=12)
         return self._begin(Talk(request, text=text, open=True), live=True)
 
-    @rule(talk=talks, text=st.sampled_from(PIECES))
+    @stateful.rule(talk=talks, text=st.sampled_from(PIECES))
     def feed(self, talk: Talk, text: str) -> None:
         self.engine.feed(talk.request.id, text)
         if talk.open:
             talk.text += text
 
-    @rule(talk=talks)
+    @stateful.rule(talk=talks)
     def finish(self, talk: Talk) -> None:
         self.engine.finish(talk.request.id)
         talk.open = False
 
-    @rule(talk=talks)
+    @stateful.rule(talk=talks)
     def cancel(self, talk: Talk) -> None:
         self.engine.cancel(talk.request.id)
         talk.cancelled, talk.open = True, False
 
-    @rule(talk=talks)
+    @stateful.rule(talk=talks)
     def pause(self, talk: Talk) -> None:
         self.engine.pause(talk.request.id)
 
-    @rule(talk=talks)
+    @stateful.rule(talk=talks)
     def resume(self, talk: Talk) -> None:
         self.engine.resume(talk.request.id)
 
-    @rule(count=st.integers(1, 6))
+    @stateful.rule(count=st.integers(1, 6))
     def step(self, count: int) -> None:
         for _ in range(count):
             if self.engine.busy and not self.engine.snapshot().sleeps:
@@ -136,12 +127,12 @@ class Machine(RuleBasedStateMachine):
         self.news += self.engine.step()
         assert self.engine.frames_launched > frames or not ready, "a turn without a frame while work was waiting"
 
-    @invariant()
+    @stateful.invariant()
     def counted(self) -> None:
         global steps  # noqa: PLW0603
         steps += 1
 
-    @invariant()
+    @stateful.invariant()
     def no_slot_is_lost(self) -> None:
         snapshot, plan = self.engine.snapshot(), self.engine.plan
         taken = [one.slot for one in snapshot.requests.values() if one.state is not State.WAITING]
@@ -205,4 +196,4 @@ def test_anything_in_any_order(least: int) -> None:
         report_multiple_bugs=False, suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     while steps < least:  # how long the drawn histories are is up to chance
-        run_state_machine_as_test(Machine, settings=checks)
+        stateful.run_state_machine_as_test(Machine, settings=checks)

@@ -53,14 +53,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def begun(url: str, **fields: Any) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
     """A request whose answer has begun."""
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
-    body = {
-        "input": "Hello there.",
-        "response_format": "pcm",
-        "seed": 7,
-        "stream": True,
-        "stream_format": "audio",
-        **fields,
-    }
+    given = {"input": "Hello there.", "response_format": "pcm", "seed": 7}
+    body = {**given, "stream": True, "stream_format": "audio", **fields}
     connection.request("POST", "/v1/audio/speech", json.dumps(body), {"Content-Type": "application/json"})
     return connection, connection.getresponse()
 

@@ -25,12 +25,8 @@ def model(home: Path) -> str:
     voice = Cloned(Golden.of("small").tensors["speaker"].numpy())
     one, two = (tune_kit.golden_adapter("small", which) for which in ("one", "two"))
     other = replace(voice, embedding=-voice.embedding)
-    for called, who, adapter in (
-        ("one", voice, one),
-        ("two", voice, two),
-        ("three", other, two),
-        ("plain", voice, None),
-    ):
+    saved = [("one", voice, one), ("two", voice, two), ("three", other, two), ("plain", voice, None)]
+    for called, who, adapter in saved:
         voice_files.save(SavedVoice(called, who, {"model": name, "consent": "Anna, today"}, None, adapter))
     return name
 

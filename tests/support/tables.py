@@ -22,11 +22,5 @@ def native(variant: str | None = None, eight: str | None = None) -> Ops | None:
 def card(libraries: str = "triton", exact: bool = False) -> Ops:
     """The card of this machine with these libraries; in Triton's interpreter a Hopper card. `--exact` needs NVRTC."""
     capability = torch.cuda.get_device_capability() if torch.cuda.is_available() else HOPPER
-    hardware = Hardware(
-        "cuda",
-        "sm_{}{}".format(*capability),
-        capability,
-        frozenset([*libraries.split(), *["nvrtc"] * exact]),
-        exact=exact,
-    )
-    return choose.ops(hardware)
+    names = frozenset([*libraries.split(), *["nvrtc"] * exact])
+    return choose.ops(Hardware("cuda", "sm_{}{}".format(*capability), capability, names, exact=exact))

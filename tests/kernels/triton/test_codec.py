@@ -186,10 +186,8 @@ def test_ready_compiles_everything_and_runs_nothing(monkeypatch: pytest.MonkeyPa
     from triton.runtime.jit import JITFunction
 
     made = small_codec().to(DEVICE)
-    streams, codes = (
-        slot_decoder(made, 3, 3, ops(torch.float16)),
-        torch.zeros(2, 3, 2, dtype=torch.int64, device=DEVICE),
-    )
+    streams = slot_decoder(made, 3, 3, ops(torch.float16))
+    codes = torch.zeros(2, 3, 2, dtype=torch.int64, device=DEVICE)
     streams.prepare([(3, 2)])
     assert not streams._frames.any()  # type: ignore[attr-defined]
     compiled: list[object] = []
