@@ -168,17 +168,12 @@ def test_something_else_called_wav(head: bytes, words: str, tmp_path: Path) -> N
 # -- 9-13: numbers
 
 
-@pytest.mark.parametrize(
-    ("at", "data", "words"),
-    [
-        (22, struct.pack("<H", 0), "0 channels"),
-        (22, struct.pack("<H", 65535), "65535 channels"),
-        (34, struct.pack("<H", 0), "0 bits"),
-        (34, struct.pack("<H", 9999), "9999 bits"),
-        (24, struct.pack("<I", 0), "0 samples per second"),
-        (24, struct.pack("<I", 2**32 - 1), "4294967295 samples per second"),
-    ],
-)
+@pytest.mark.parametrize(("at", "data", "words"), [
+    (22, struct.pack("<H", 0), "0 channels"), (22, struct.pack("<H", 65535), "65535 channels"),
+    (34, struct.pack("<H", 0), "0 bits"), (34, struct.pack("<H", 9999), "9999 bits"),
+    (24, struct.pack("<I", 0), "0 samples per second"),
+    (24, struct.pack("<I", 2**32 - 1), "4294967295 samples per second"),
+])  # fmt: skip
 def test_insane_headers(at: int, data: bytes, words: str, clip: Clip) -> None:
     error = refused(patched(clip("a.wav"), at, data), "invalid header")
     assert error.cause is not None and words in error.cause

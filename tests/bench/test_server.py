@@ -83,23 +83,16 @@ PCM, WAV, WHOLE = {"sound": "pcm"}, {"sound": "wav"}, {"sound": "pcm", "stream":
 EVENTS = {"body": {"stream_format": "sse"}}
 
 
-@pytest.mark.parametrize(
-    ("wrong", "how", "words"),
-    [
-        ("busy", PCM, 'HTTP 503: {"error": {"message": "the queue is full"}}'),
-        ("json", PCM, "application/json instead of audio"),
-        ("events", PCM, "text/event-stream instead of audio"),
-        ("empty", PCM, "no audio"),
-        ("empty", WAV, "no audio"),
-        ("cut", PCM, "the connection closed before the end of the audio"),
-        ("no end", PCM, "the connection closed before the end of the audio"),
-        ("short wav", WAV, "before its declared length"),
-        ("short length", WHOLE, "bytes too early"),
-        ("half sample", PCM, "middle of a sample"),
-        ("no done", EVENTS, "ended without speech.audio.done"),
-        ("event error", EVENTS, "the server gave up: {'message': 'no room'}"),
-    ],
-)
+@pytest.mark.parametrize(("wrong", "how", "words"), [
+    ("busy", PCM, 'HTTP 503: {"error": {"message": "the queue is full"}}'),
+    ("json", PCM, "application/json instead of audio"), ("events", PCM, "text/event-stream instead of audio"),
+    ("empty", PCM, "no audio"), ("empty", WAV, "no audio"),
+    ("cut", PCM, "the connection closed before the end of the audio"),
+    ("no end", PCM, "the connection closed before the end of the audio"),
+    ("short wav", WAV, "before its declared length"), ("short length", WHOLE, "bytes too early"),
+    ("half sample", PCM, "middle of a sample"), ("no done", EVENTS, "ended without speech.audio.done"),
+    ("event error", EVENTS, "the server gave up: {'message': 'no room'}"),
+])  # fmt: skip
 def test_what_is_not_whole_is_a_failure(wrong: str, how: dict[str, Any], words: str) -> None:
     server = SpeechServer(Plan(wrong=wrong), Plan())
     figures = level(run(server, 1, 2, **how))

@@ -77,26 +77,20 @@ def test_without_navigation_headings_make_the_chapters() -> None:
     assert titles(found) == ["One", "Two"] and "lacks 'OEBPS/gone.ncx'" in found.notices[0]
 
 
-@pytest.mark.parametrize(
-    "nav",
-    [
-        '<nav epub:type="toc"><ol><li><a href="../../../../etc/passwd">x</a></li></ol></nav>',
-        "<html>not a table of contents",
-        '<nav epub:type="toc"><ol><li><a href="text/nowhere.xhtml">x</a></li></ol></nav>',
-    ],
-)
+@pytest.mark.parametrize("nav", [
+    '<nav epub:type="toc"><ol><li><a href="../../../../etc/passwd">x</a></li></ol></nav>',
+    "<html>not a table of contents",
+    '<nav epub:type="toc"><ol><li><a href="text/nowhere.xhtml">x</a></li></ol></nav>',
+])  # fmt: skip
 def test_a_table_of_contents_that_cannot_be_used(nav: str) -> None:
     assert titles(read(epub(TWO, nav=nav))) == ["One", "Two"]
 
 
-@pytest.mark.parametrize(
-    ("metadata", "items"),
-    [
-        ("", '<item id="i" href="c.png" media-type="image/png" properties="cover-image"/>'),
-        ('<meta name="cover" content="i"/>', '<item id="i" href="c.png" media-type="image/png"/>'),
-        ("", '<item id="cover" href="c.png" media-type="image/png"/>'),
-    ],
-)
+@pytest.mark.parametrize(("metadata", "items"), [
+    ("", '<item id="i" href="c.png" media-type="image/png" properties="cover-image"/>'),
+    ('<meta name="cover" content="i"/>', '<item id="i" href="c.png" media-type="image/png"/>'),
+    ("", '<item id="cover" href="c.png" media-type="image/png"/>'),
+])  # fmt: skip
 def test_covers(metadata: str, items: str) -> None:
     assert read(epub(TWO, metadata=metadata, items=items, OEBPS__c_dot_png=PNG)).cover == PNG
 

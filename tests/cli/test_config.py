@@ -133,21 +133,13 @@ def test_presets_of_the_user(omnitts: Omnitts, home: Path) -> None:
     assert "'mine'?" in omnitts("say", "--dry-run", "--preset", "mnie", "Hello").err
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("a = 1\nsentense-gap = 3", ["line 2", "sentence-gap"]),
-        ("sentence-gap = 'x'", ["line 1", "whole number"]),
-        ("speed = true", ["line 1", "number"]),
-        ("no-clobber = 1", ["line 1"]),
-        ("speed = 1\nspeed = 2", ["config.toml"]),
-        ("[presets.mine]\nsped = 1", ["preset mine", "speed"]),
-        ("[presets.mine]\noutput = 'a.wav'", ["preset mine", "'output' cannot be set in a preset", "above the tables"]),
-        ("[presets]\nspeed = 1", ["[presets.speed]"]),
-        ("[said]\nspeed = 1", ["said"]),
-        ("speed = nan", ["line 1"]),
-    ],
-)
+@pytest.mark.parametrize(("text", "words"), [
+    ("a = 1\nsentense-gap = 3", ["line 2", "sentence-gap"]), ("sentence-gap = 'x'", ["line 1", "whole number"]),
+    ("speed = true", ["line 1", "number"]), ("no-clobber = 1", ["line 1"]), ("speed = 1\nspeed = 2", ["config.toml"]),
+    ("[presets.mine]\nsped = 1", ["preset mine", "speed"]),
+    ("[presets.mine]\noutput = 'a.wav'", ["preset mine", "'output' cannot be set in a preset", "above the tables"]),
+    ("[presets]\nspeed = 1", ["[presets.speed]"]), ("[said]\nspeed = 1", ["said"]), ("speed = nan", ["line 1"]),
+])  # fmt: skip
 def test_what_is_wrong_in_a_file_is_3_with_its_place(omnitts: Omnitts, home: Path, text: str, words: list[str]) -> None:
     user_file(home, text)
     done = omnitts("say", "--dry-run", "Hello")
@@ -368,14 +360,11 @@ def test_show_is_short_and_says_who_speaks(omnitts: Omnitts, home: Path) -> None
     assert b"voice\tclara\n" in omnitts("config", "show").out
 
 
-@pytest.mark.parametrize(
-    ("call", "folder", "hint"),
-    [
-        (("config", "set", "speed", "1.1"), ".config", "XDG_CONFIG_HOME=DIR"),
-        (("say", "-f", "a.md", "-o", "a.opus", "-m", "random:toy"), ".cache", "--work DIR"),
-        (("say", "Hello.", "-O", "file/out", "-m", "random:toy"), "file", "choose another folder"),
-    ],
-)
+@pytest.mark.parametrize(("call", "folder", "hint"), [
+    (("config", "set", "speed", "1.1"), ".config", "XDG_CONFIG_HOME=DIR"),
+    (("say", "-f", "a.md", "-o", "a.opus", "-m", "random:toy"), ".cache", "--work DIR"),
+    (("say", "Hello.", "-O", "file/out", "-m", "random:toy"), "file", "choose another folder"),
+])  # fmt: skip
 def test_a_folder_that_cannot_be_made_has_a_next_step(
     omnitts: Omnitts, home: Path, call: tuple[str, ...], folder: str, hint: str
 ) -> None:

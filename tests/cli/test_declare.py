@@ -21,22 +21,19 @@ def test_the_option_that_comes_first_counts(omnitts: Omnitts) -> None:
     assert omnitts("-hV").out.startswith(b"Usage: omnitts [OPTIONS] COMMAND")
 
 
-@pytest.mark.parametrize(
-    ("typed", "message", "hint"),
-    [
-        ("-- say hi", "no such command 'say'", "omnitts say hi"),
-        ("voices -- list", "no such command 'list'", "omnitts voices list"),
-        ("voices delete x", "no such command 'delete'", "omnitts voices rm x"),
-        ("voices zzz", "no such command 'zzz'", "omnitts voices --help"),
-        ("man", "no such command 'man'", "omnitts help --man ~/.local/share/man"),
-        ("speak -x y", "no such command 'speak'", "omnitts say -x y"),
-        ("-q say hi", "unknown option '-q'", "omnitts say -q   (options come after the command)"),
-        ("--speed 2 hi", "unknown option '--speed'", "omnitts say --speed 2 hi"),
-        ("voices -v", "unknown option '-v'", "omnitts --version"),
-        ("voices --help=3", "option '--help' does not take a value", "omnitts voices --help"),
-        ("--out x", "unknown option '--out'", "-o FILE"),
-    ],
-)
+@pytest.mark.parametrize(("typed", "message", "hint"), [
+    ("-- say hi", "no such command 'say'", "omnitts say hi"),
+    ("voices -- list", "no such command 'list'", "omnitts voices list"),
+    ("voices delete x", "no such command 'delete'", "omnitts voices rm x"),
+    ("voices zzz", "no such command 'zzz'", "omnitts voices --help"),
+    ("man", "no such command 'man'", "omnitts help --man ~/.local/share/man"),
+    ("speak -x y", "no such command 'speak'", "omnitts say -x y"),
+    ("-q say hi", "unknown option '-q'", "omnitts say -q   (options come after the command)"),
+    ("--speed 2 hi", "unknown option '--speed'", "omnitts say --speed 2 hi"),
+    ("voices -v", "unknown option '-v'", "omnitts --version"),
+    ("voices --help=3", "option '--help' does not take a value", "omnitts voices --help"),
+    ("--out x", "unknown option '--out'", "-o FILE"),
+])  # fmt: skip
 def test_what_was_meant(omnitts: Omnitts, typed: str, message: str, hint: str) -> None:
     done = omnitts(*typed.split())
     assert done.code == 2 and done.err == f"error: {message}\n  try: {hint}\n"

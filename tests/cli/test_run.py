@@ -19,22 +19,19 @@ def typed(name: str, *arguments: str) -> dict[str, Any]:
     return {option: value for option, value in found.items() if value not in (None, [])}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "found"),
-    [
-        (["Hello", "-o", "a.wav"], {"words": ["Hello"], "output": "a.wav"}),
-        (["-oa.wav", "Hello", "you"], {"words": ["Hello", "you"], "output": "a.wav"}),
-        (["--speed=1.2", "--output", "-"], {"speed": "1.2", "output": "-"}),
-        (["-qo", "a.wav"], {"quiet": True, "output": "a.wav"}),
-        (["-qoa=b"], {"quiet": True, "output": "a=b"}),
-        (["--no-safe"], {"safe": False}),
-        (["-o", "--speed"], {"output": "--speed"}),  # the word after an option is its text
-        (["-", "--", "-o", "--"], {"words": ["-", "-o", "--"]}),
-        (["-f", "a.txt", "-f", "b.txt"], {"file": ["a.txt", "b.txt"]}),
-        (["--speed", ""], {"speed": ""}),
-        (["-q", "--help"], {"quiet": True, "help": True}),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "found"), [
+    (["Hello", "-o", "a.wav"], {"words": ["Hello"], "output": "a.wav"}),
+    (["-oa.wav", "Hello", "you"], {"words": ["Hello", "you"], "output": "a.wav"}),
+    (["--speed=1.2", "--output", "-"], {"speed": "1.2", "output": "-"}),
+    (["-qo", "a.wav"], {"quiet": True, "output": "a.wav"}),
+    (["-qoa=b"], {"quiet": True, "output": "a=b"}),
+    (["--no-safe"], {"safe": False}),
+    (["-o", "--speed"], {"output": "--speed"}),  # the word after an option is its text
+    (["-", "--", "-o", "--"], {"words": ["-", "-o", "--"]}),
+    (["-f", "a.txt", "-f", "b.txt"], {"file": ["a.txt", "b.txt"]}),
+    (["--speed", ""], {"speed": ""}),
+    (["-q", "--help"], {"quiet": True, "help": True}),
+])  # fmt: skip
 def test_what_was_typed(arguments: list[str], found: dict[str, Any]) -> None:
     assert typed("say", *arguments) == found
 
@@ -47,19 +44,14 @@ def test_words_are_dealt_to_the_arguments_in_order() -> None:
         assert many == sorted(many), "only the last may take several words"
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "hint"),
-    [
-        ("say", ["-o"], "omnitts say --help"),
-        ("say", ["--quiet=yes"], "omnitts say --help"),
-        ("say", ["--sped", "1"], "--speed"),
-        ("say", ["-qz"], "omnitts say --help"),
-        ("voices rename", ["OLD"], "omnitts voices rename --help"),
-        ("voices rename", ["OLD", "NEW", "MORE"], "omnitts voices rename --help"),
-        ("config set", ["volume", "-6", "more"], "omnitts config set --help"),
-        ("say", ["-v", "A", "--voice", "B"], "-v A:50,B:50"),
-    ],
-)
+@pytest.mark.parametrize(("name", "arguments", "hint"), [
+    ("say", ["-o"], "omnitts say --help"), ("say", ["--quiet=yes"], "omnitts say --help"),
+    ("say", ["--sped", "1"], "--speed"), ("say", ["-qz"], "omnitts say --help"),
+    ("voices rename", ["OLD"], "omnitts voices rename --help"),
+    ("voices rename", ["OLD", "NEW", "MORE"], "omnitts voices rename --help"),
+    ("config set", ["volume", "-6", "more"], "omnitts config set --help"),
+    ("say", ["-v", "A", "--voice", "B"], "-v A:50,B:50"),
+])  # fmt: skip
 def test_what_cannot_be_read_is_an_error_with_a_next_step(name: str, arguments: list[str], hint: str) -> None:
     with pytest.raises(UsageError) as caught:
         typed(name, *arguments)

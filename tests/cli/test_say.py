@@ -83,13 +83,10 @@ def test_a_temperature_of_next_to_nothing_is_greedy_in_every_group(omnitts: Omni
     assert Path("0.st").read_bytes() == Path("1e-40.st").read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("typed", "words"),
-    [
-        ("say --play -m nowhere -o a.wav Hello.", "leave --play out to write a.wav"),
-        ("voices preview ann -m random:toy", "-o "),
-    ],
-)
+@pytest.mark.parametrize(("typed", "words"), [
+    ("say --play -m nowhere -o a.wav Hello.", "leave --play out to write a.wav"),
+    ("voices preview ann -m random:toy", "-o "),
+])  # fmt: skip
 def test_without_a_loudspeaker_it_is_5_before_a_model_is_looked_for(
     omnitts: Omnitts, silent_machine: None, typed: str, words: str
 ) -> None:
@@ -226,16 +223,13 @@ TWO = "This is the first sentence of two.\nThis is the second sentence of two."
 
 
 @pytest.mark.parametrize("loudness", [(), ("--loudness", "-16")])
-@pytest.mark.parametrize(
-    ("place", "name", "call", "said"),
-    [
-        (loading, "open_engine", 1, "; a.wav was not written"),
-        (TTS, "open", 1, "; a.wav was not written"),
-        (Stream, "poll", 1, "; a.wav was not written"),
-        (FileSink, "sentence_done", 1, "; finished sentences are in a.partial.wav"),
-        (sound_out, "report", 1, ""),  # it is written
-    ],
-)
+@pytest.mark.parametrize(("place", "name", "call", "said"), [
+    (loading, "open_engine", 1, "; a.wav was not written"),
+    (TTS, "open", 1, "; a.wav was not written"),
+    (Stream, "poll", 1, "; a.wav was not written"),
+    (FileSink, "sentence_done", 1, "; finished sentences are in a.partial.wav"),
+    (sound_out, "report", 1, ""),  # it is written
+])  # fmt: skip
 def test_ctrl_c_says_what_was_written(
     omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch, place: Any, name: str, call: int, said: str,
     loudness: tuple[str, ...],

@@ -110,14 +110,11 @@ def test_words_come_before_the_files(omnitts: Omnitts) -> None:
     assert [line.split(b"\t")[2] for line in done.out.splitlines()] == [b"Hello first.", b"From a pipe."]
 
 
-@pytest.mark.parametrize(
-    ("text", "file", "message", "hint"),
-    [
-        (b"", [], "standard input is empty", "check the command before the pipe"),
-        (b"\n \n", ["-f", "-"], "standard input is empty", "check the command before the pipe"),
-        (b"\n ...\n", ["-f", "-"], "'...' has no letter or digit", "add some words"),
-    ],
-)
+@pytest.mark.parametrize(("text", "file", "message", "hint"), [
+    (b"", [], "standard input is empty", "check the command before the pipe"),
+    (b"\n \n", ["-f", "-"], "standard input is empty", "check the command before the pipe"),
+    (b"\n ...\n", ["-f", "-"], "'...' has no letter or digit", "add some words"),
+])  # fmt: skip
 def test_stdin_without_words_is_shown(omnitts: Omnitts, text: bytes, file: list[str], message: str, hint: str) -> None:
     omnitts("say", *file, "-o", "a.wav", stdin=text).ended(3, f"nothing to speak: {message}", hint)
     assert not Path("a.wav").exists()

@@ -70,14 +70,11 @@ def test_a_gpu_that_torch_cannot_use_is_reported(monkeypatch: pytest.MonkeyPatch
     assert broken_cuda() is None
 
 
-@pytest.mark.parametrize(
-    ("version", "count", "reason", "step"),
-    [
-        (None, 0, "was built without CUDA", "install a CUDA build of PyTorch"),
-        ("12.8", 0, "finds no device or driver", "check that nvidia-smi lists the GPU"),
-        ("12.8", 1, "cannot use the driver", "update the NVIDIA driver"),
-    ],
-)
+@pytest.mark.parametrize(("version", "count", "reason", "step"), [
+    (None, 0, "was built without CUDA", "install a CUDA build of PyTorch"),
+    ("12.8", 0, "finds no device or driver", "check that nvidia-smi lists the GPU"),
+    ("12.8", 1, "cannot use the driver", "update the NVIDIA driver"),
+])  # fmt: skip
 def test_a_gpu_that_cannot_be_used_has_a_next_step(
     version: str | None, count: int, reason: str, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -108,14 +108,11 @@ def test_unreported_until_the_host_has_seen_the_frames() -> None:
     assert record(made=4).unreported(7)
 
 
-@pytest.mark.parametrize(
-    ("facts", "may"),
-    [
-        ({"open_text": False}, True),
-        ({"open_text": True, "early": "  "}, False),
-        ({"open_text": True, "early": "a word "}, True),
-        ({"open_text": True, "early": "a word ", "too_early": True}, False),
-    ],
-)
+@pytest.mark.parametrize(("facts", "may"), [
+    ({"open_text": False}, True),
+    ({"open_text": True, "early": "  "}, False),
+    ({"open_text": True, "early": "a word "}, True),
+    ({"open_text": True, "early": "a word ", "too_early": True}, False),
+])  # fmt: skip
 def test_an_open_request_needs_its_first_words(facts: dict[str, object], may: bool) -> None:
     assert record(state=State.WAITING, **facts).speakable == may

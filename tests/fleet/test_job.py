@@ -40,16 +40,13 @@ def by_id(out: str = "out") -> dict[str, dict[str, Any]]:
 # ---- in
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "ids"),
-    [
-        ("m.csv", '\ufeffid,text\r\na,"One, ""two""\nand three."\r\n\r\nb,Four.\r\n', ["a", "b"]),
-        ("m.tsv", "text\tid\nOne.\ta\nTwo.\tb\n", ["a", "b"]),
-        ("m.jsonl", '{"text": "One."}\n\n{"input": "Two.", "id": 7}\n', ["00000001", "7"]),
-        ("m.txt", "One.\n\nThree.\n", ["00000001", "00000003"]),
-        ("metadata.csv", 'LJ1|In 1906, "x"|In nineteen oh six, x\nLJ2|Two|\n', ["LJ1", "LJ2"]),
-    ],
-)
+@pytest.mark.parametrize(("name", "content", "ids"), [
+    ("m.csv", '\ufeffid,text\r\na,"One, ""two""\nand three."\r\n\r\nb,Four.\r\n', ["a", "b"]),
+    ("m.tsv", "text\tid\nOne.\ta\nTwo.\tb\n", ["a", "b"]),
+    ("m.jsonl", '{"text": "One."}\n\n{"input": "Two.", "id": 7}\n', ["00000001", "7"]),
+    ("m.txt", "One.\n\nThree.\n", ["00000001", "00000003"]),
+    ("metadata.csv", 'LJ1|In 1906, "x"|In nineteen oh six, x\nLJ2|Two|\n', ["LJ1", "LJ2"]),
+])  # fmt: skip
 def test_every_kind_of_manifest(omnitts: Call, name: str, content: str, ids: list[str]) -> None:
     Path(name).write_bytes(content.encode())
     assert batch(omnitts, name, "-O", "out")["spoken"] == len(ids)
@@ -276,9 +273,8 @@ def test_one_content_under_two_ids_is_spoken_once(omnitts: Call) -> None:
     Path("m.csv").write_text("id,text\nnew name,Same.\nc,Other.\n")
     done = batch(omnitts, "m.csv", "-O", "out", "--codes")
     assert (done["spoken_now"], done["copied_now"]) == (0, 1)
-    assert (
-        Path("out", by_id()["new name"]["output"]).read_bytes() == Path("out/").glob("*/a.flac").__next__().read_bytes()
-    )
+    [first] = Path("out").glob("*/a.flac")
+    assert Path("out", by_id()["new name"]["output"]).read_bytes() == first.read_bytes()
 
 
 def test_missing_and_damaged_files(omnitts: Call) -> None:
@@ -400,32 +396,29 @@ def test_an_unknown_field_stops_everything(omnitts: Call) -> None:
     assert "no column 'text'" in omnitts("batch", "m.csv", "-O", "out", *TOY).err
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "message"),
-    [
-        (["nothing.csv", "-O", "out"], 3, "not found\n  try: ls ."),
-        (["half.jsonl", "-O", "out"], 6, "line 1: the line is not valid JSON: Expecting ',' delimiter, column 15"),
-        (["m.csv"], 2, "needs a folder"),
-        (["m.csv", "-O", "file:///out"], 2, "file:///out is a folder"),
-        (["m.csv", "-O", "https://bucket/out"], 2, "https://bucket/out cannot be written to"),
-        (["m.csv", "-O", "s3://"], 2, "s3:// names no bucket"),
-        (["m.csv", "-O", "nothing://bucket"], 2, "Protocol not known: nothing"),
-        (["m.csv", "-O", "memory://out"], 2, "memory://out is the memory of this process"),
-        (["m.doc", "-O", "out"], 2, "--manifest-format lines"),
-        (["m.xlsx", "-O", "out"], 2, "save it as CSV"),
-        (["m.pdf", "-O", "out"], 2, "a manifest is a JSONL, CSV, TSV, Parquet or text file"),
-        (["my rows.json", "-O", "out"], 2, "jq -c '.[]' 'my rows.json' | omnitts batch - -O DIR"),
-        (["empty.jsonl", "-O", "out"], 3, "error: empty.jsonl has no rows"),
-        (["-", "-O", "out"], 3, "error: standard input has no rows"),
-        (["m.csv", "-O", "out", "--asr-model", "base"], 2, "--asr-model has no effect without --verify asr"),
-        (["m.csv", "-O", "out", "--tries", "5"], 2, "--tries has no effect without --verify asr"),
-        (["m.csv", "-O", "out", "--tries", "3"], 2, "--tries has no effect without --verify asr"),
-        (["m.csv", "-O", "out", "-v", "nobody"], 4, "voice 'nobody' not found"),
-        (["semicolons.csv", "-O", "out"], 3, "separated by commas"),
-        (["m.csv", "-O", "m.csv"], 8, "cannot make the folder"),
-        (["here", "-O", "here", "--flat"], 8, "was not made by omnitts batch"),
-    ],
-)
+@pytest.mark.parametrize(("words", "code", "message"), [
+    (["nothing.csv", "-O", "out"], 3, "not found\n  try: ls ."),
+    (["half.jsonl", "-O", "out"], 6, "line 1: the line is not valid JSON: Expecting ',' delimiter, column 15"),
+    (["m.csv"], 2, "needs a folder"),
+    (["m.csv", "-O", "file:///out"], 2, "file:///out is a folder"),
+    (["m.csv", "-O", "https://bucket/out"], 2, "https://bucket/out cannot be written to"),
+    (["m.csv", "-O", "s3://"], 2, "s3:// names no bucket"),
+    (["m.csv", "-O", "nothing://bucket"], 2, "Protocol not known: nothing"),
+    (["m.csv", "-O", "memory://out"], 2, "memory://out is the memory of this process"),
+    (["m.doc", "-O", "out"], 2, "--manifest-format lines"),
+    (["m.xlsx", "-O", "out"], 2, "save it as CSV"),
+    (["m.pdf", "-O", "out"], 2, "a manifest is a JSONL, CSV, TSV, Parquet or text file"),
+    (["my rows.json", "-O", "out"], 2, "jq -c '.[]' 'my rows.json' | omnitts batch - -O DIR"),
+    (["empty.jsonl", "-O", "out"], 3, "error: empty.jsonl has no rows"),
+    (["-", "-O", "out"], 3, "error: standard input has no rows"),
+    (["m.csv", "-O", "out", "--asr-model", "base"], 2, "--asr-model has no effect without --verify asr"),
+    (["m.csv", "-O", "out", "--tries", "5"], 2, "--tries has no effect without --verify asr"),
+    (["m.csv", "-O", "out", "--tries", "3"], 2, "--tries has no effect without --verify asr"),
+    (["m.csv", "-O", "out", "-v", "nobody"], 4, "voice 'nobody' not found"),
+    (["semicolons.csv", "-O", "out"], 3, "separated by commas"),
+    (["m.csv", "-O", "m.csv"], 8, "cannot make the folder"),
+    (["here", "-O", "here", "--flat"], 8, "was not made by omnitts batch"),
+])  # fmt: skip
 def test_refusals(omnitts: Call, words: list[str], code: int, message: str) -> None:
     Path("m.csv").write_text(CSV)
     Path("semicolons.csv").write_text("id;text\na;Hello.\n")
@@ -486,17 +479,14 @@ def test_full_disk_is_found_before_the_start(omnitts: Call, monkeypatch: pytest.
     omnitts("batch", "m.csv", "-O", "out", *TOY).ended(8, "1,000 are free")
 
 
-@pytest.mark.parametrize(
-    ("stored", "begun", "asked", "used"),
-    [
-        (None, False, "auto", "auto"),
-        ("auto", True, "auto", "auto"),
-        (None, True, "auto", "fp32"),  # begun when auto did not choose 8 bits
-        ("fp32", True, "auto", "fp32"),
-        ("fp32", True, "q8", "q8"),
-        (None, True, "q8", "q8"),
-    ],
-)
+@pytest.mark.parametrize(("stored", "begun", "asked", "used"), [
+    (None, False, "auto", "auto"),
+    ("auto", True, "auto", "auto"),
+    (None, True, "auto", "fp32"),  # begun when auto did not choose 8 bits
+    ("fp32", True, "auto", "fp32"),
+    ("fp32", True, "q8", "q8"),
+    (None, True, "q8", "q8"),
+])  # fmt: skip
 def test_a_corpus_keeps_the_precision_with_which_it_was_begun(
     stored: str | None, begun: bool, asked: str, used: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -76,16 +76,11 @@ def frame(kernel: predictor.PersistentPredictor, given: tuple[Tensor, ...]) -> t
     return codes, logits
 
 
-@pytest.mark.parametrize(
-    ("rows", "order", "settings"),
-    [
-        (5, 3, {"top_p": 0.8}),
-        pytest.param(1, 0, {}, marks=pytest.mark.slow),
-        pytest.param(1, 7, {"top_p": 0.8}, marks=pytest.mark.slow),
-        pytest.param(11, 2, {}, marks=pytest.mark.slow),
-        pytest.param(8, 0, {"temperature": 0.0}, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize(("rows", "order", "settings"), [
+    (5, 3, {"top_p": 0.8}), pytest.param(1, 0, {}, marks=pytest.mark.slow),
+    pytest.param(1, 7, {"top_p": 0.8}, marks=pytest.mark.slow), pytest.param(11, 2, {}, marks=pytest.mark.slow),
+    pytest.param(8, 0, {"temperature": 0.0}, marks=pytest.mark.slow),
+])  # fmt: skip
 def test_a_frame(rows: int, order: int, settings: dict[str, float], monkeypatch: pytest.MonkeyPatch) -> None:
     """Logits are as near to float32 as the plain ones, codes are those that the plain draw takes from them."""
     EmulatedKernel.order = order
@@ -135,15 +130,12 @@ def step(kernel: Any, x: Tensor, at: Tensor, slots: Tensor, keys: Tensor, values
     return hidden
 
 
-@pytest.mark.parametrize(
-    ("blocks", "places", "order"),
-    [
-        (1, [70, 0, 7, 63, 89], 5),
-        pytest.param(1, [70], 0, marks=pytest.mark.slow),  # one row is also in the test below
-        (2, [33], 4),
-        (2, [89, 8, 64], 0),
-    ],
-)
+@pytest.mark.parametrize(("blocks", "places", "order"), [
+    (1, [70, 0, 7, 63, 89], 5),
+    pytest.param(1, [70], 0, marks=pytest.mark.slow),  # one row is also in the test below
+    (2, [33], 4),
+    (2, [89, 8, 64], 0),
+])  # fmt: skip
 def test_a_step(blocks: int, places: list[int], order: int) -> None:
     """Near to float32; keys and values are written for these rows alone."""
     EmulatedKernel.order = order
@@ -204,19 +196,16 @@ def row_layers(blocks: int) -> tuple[rows.RowLayers, cuda_emulator.Overflow]:
     return rows.RowLayers(lines, norms([layer], norm), overflow.address, predictor=False, fine=True), overflow
 
 
-@pytest.mark.parametrize(
-    ("kind", "blocks", "many", "order", "enough"),
-    [
-        (rows.OUT, 1, 19, 0, 256),
-        pytest.param(rows.QKV, 1, 19, 2, 1, marks=pytest.mark.slow),
-        pytest.param(rows.GATE_UP, 1, 133, 3, 1, marks=pytest.mark.slow),
-        pytest.param(rows.DOWN, 1, 133, 0, 1, marks=pytest.mark.slow),
-        pytest.param(rows.QKV, 2, 130, 0, 1, marks=pytest.mark.slow),
-        pytest.param(rows.OUT, 2, 70, 5, 40, marks=pytest.mark.slow),
-        pytest.param(rows.GATE_UP, 2, 130, 0, 1, marks=pytest.mark.slow),
-        pytest.param(rows.DOWN, 2, 130, 4, 40, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize(("kind", "blocks", "many", "order", "enough"), [
+    (rows.OUT, 1, 19, 0, 256),
+    pytest.param(rows.QKV, 1, 19, 2, 1, marks=pytest.mark.slow),
+    pytest.param(rows.GATE_UP, 1, 133, 3, 1, marks=pytest.mark.slow),
+    pytest.param(rows.DOWN, 1, 133, 0, 1, marks=pytest.mark.slow),
+    pytest.param(rows.QKV, 2, 130, 0, 1, marks=pytest.mark.slow),
+    pytest.param(rows.OUT, 2, 70, 5, 40, marks=pytest.mark.slow),
+    pytest.param(rows.GATE_UP, 2, 130, 0, 1, marks=pytest.mark.slow),
+    pytest.param(rows.DOWN, 2, 130, 4, 40, marks=pytest.mark.slow),
+])  # fmt: skip
 def test_large_tiles_have_the_bits_of_small_ones(
     kind: int, blocks: int, many: int, order: int, enough: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

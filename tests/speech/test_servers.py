@@ -19,17 +19,12 @@ from omnitts_cli.speech.remote import connect
 from omnitts_cli.speech.servers import Address, model_there, own_socket, refused
 
 
-@pytest.mark.parametrize(
-    ("url", "expected"),
-    [
-        ("http://h:1", (False, "h", 1, "/v1/audio/speech")),
-        ("h:1/", (False, "h", 1, "/v1/audio/speech")),
-        ("https://h", (True, "h", 443, "/v1/audio/speech")),
-        ("http://h/v1", (False, "h", 80, "/v1/audio/speech")),
-        ("http://h/tts/v1/audio/speech/", (False, "h", 80, "/tts/v1/audio/speech")),
-        ("http://[::1]:9/x", (False, "::1", 9, "/x/v1/audio/speech")),
-    ],
-)
+@pytest.mark.parametrize(("url", "expected"), [
+    ("http://h:1", (False, "h", 1, "/v1/audio/speech")), ("h:1/", (False, "h", 1, "/v1/audio/speech")),
+    ("https://h", (True, "h", 443, "/v1/audio/speech")), ("http://h/v1", (False, "h", 80, "/v1/audio/speech")),
+    ("http://h/tts/v1/audio/speech/", (False, "h", 80, "/tts/v1/audio/speech")),
+    ("http://[::1]:9/x", (False, "::1", 9, "/x/v1/audio/speech")),
+])  # fmt: skip
 def test_addresses(url: str, expected: tuple[Any, ...]) -> None:
     address = Address.of(url)
     assert (address.secure, address.host, address.port, address.path) == expected

@@ -94,18 +94,9 @@ def test_what_is_wrong_is_reported(tmp_path: Path, case: str) -> None:
 SHORT = (2).to_bytes(8, "little")
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"",
-        b"x" * 9,
-        b"\xff" * 64,
-        (2**62).to_bytes(8, "little") + b"{}" * 9,
-        b"\0" * 4096,
-        SHORT + b"[]",
-        SHORT + b"{}",
-    ],
-)
+@pytest.mark.parametrize("data", [
+    b"", b"x" * 9, b"\xff" * 64, (2**62).to_bytes(8, "little") + b"{}" * 9, b"\0" * 4096, SHORT + b"[]", SHORT + b"{}",
+])  # fmt: skip
 def test_bytes_that_are_no_voice(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "bad.voice").write_bytes(data)
     with pytest.raises(InputError):

@@ -10,24 +10,16 @@ from omnitts_cli.errors import InputError
 from omnitts_cli.text.clean import Cleaner, clean, has_speech, nothing_to_speak, safe_for_terminal
 
 
-@pytest.mark.parametrize(
-    ("dirty", "expected"),
-    [
-        ("a\x00b\x07c\x08d\x7fe", "abcde"),
-        ("\x1b[1;31mred\x1b[0m \x1b]0;title\x07text\x1bM", "red text"),
-        ("\ufeffstart\ufeff", "start"),
-        ("so\u00adft zero\u200bwidth\u200djoin\u2060er", "soft zerowidthjoiner"),
-        ("a\u202ereversed\u202c\u2066x\u2069", "areversedx"),
-        ("tab\there nb\u00a0space\u3000wide", "tab here nb space wide"),
-        ("line\u2028next\x85more\x0bagain", "line\nnext\nmore\nagain"),
-        ("para\u2029graph\x0cpage", "para\n\ngraph\n\npage"),
-        ("tag\U000e0041\U000e007f vs\ufe0f", "tag vs"),
-        ("cafe\u0301 \u1112\u1161\u11ab", "café 한"),
-        ("H\u0336e\u0336y", "H\u0336e\u0336y"),
-        ("Z" + "\u0335" * 500 + "x", "Z" + "\u0335" * 8 + "x"),
-        ("１２３ ｆｕｌｌ", "１２３ ｆｕｌｌ"),
-    ],
-)
+@pytest.mark.parametrize(("dirty", "expected"), [
+    ("a\x00b\x07c\x08d\x7fe", "abcde"), ("\x1b[1;31mred\x1b[0m \x1b]0;title\x07text\x1bM", "red text"),
+    ("\ufeffstart\ufeff", "start"), ("so\u00adft zero\u200bwidth\u200djoin\u2060er", "soft zerowidthjoiner"),
+    ("a\u202ereversed\u202c\u2066x\u2069", "areversedx"),
+    ("tab\there nb\u00a0space\u3000wide", "tab here nb space wide"),
+    ("line\u2028next\x85more\x0bagain", "line\nnext\nmore\nagain"),
+    ("para\u2029graph\x0cpage", "para\n\ngraph\n\npage"), ("tag\U000e0041\U000e007f vs\ufe0f", "tag vs"),
+    ("cafe\u0301 \u1112\u1161\u11ab", "café 한"), ("H\u0336e\u0336y", "H\u0336e\u0336y"),
+    ("Z" + "\u0335" * 500 + "x", "Z" + "\u0335" * 8 + "x"), ("１２３ ｆｕｌｌ", "１２３ ｆｕｌｌ"),
+])  # fmt: skip
 def test_what_cannot_be_spoken_leaves(dirty: str, expected: str) -> None:
     assert clean(dirty) == expected
 

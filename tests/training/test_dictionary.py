@@ -8,17 +8,10 @@ from omnitts_cli.text.american.dictionary import SOUNDS, SPACE
 from omnitts_cli.training.dictionary import cmudict, entries, from_arpabet, line, own_words
 
 
-@pytest.mark.parametrize(
-    ("phones", "spoken"),
-    [
-        ("P AO1 L", "pˈɔl"),
-        ("B AA1 R AH0 S T ER2", "bˈɑɹəstˌɜɹ"),
-        ("W AO1 T ER0", "wˈɔTəɹ"),
-        ("M AH1 D AH0 L", "mˈʌdᵊl"),
-        ("B AO1 S T AH0 N", "bˈɔstᵊn"),
-        ("CH AY1 N AH0", "ʧˈInə"),
-    ],
-)
+@pytest.mark.parametrize(("phones", "spoken"), [
+    ("P AO1 L", "pˈɔl"), ("B AA1 R AH0 S T ER2", "bˈɑɹəstˌɜɹ"), ("W AO1 T ER0", "wˈɔTəɹ"), ("M AH1 D AH0 L", "mˈʌdᵊl"),
+    ("B AO1 S T AH0 N", "bˈɔstᵊn"), ("CH AY1 N AH0", "ʧˈInə"),
+])  # fmt: skip
 def test_arpabet(phones: str, spoken: str) -> None:
     assert from_arpabet(phones.split()) == spoken
 
@@ -38,14 +31,9 @@ def test_our_words_win_and_inflections_are_left_out() -> None:
     others = {"cat": "kˈɑt", "paul": "pˈɔl", "wante": "wˈɑntə", "wanted": "wˈɑntəd", "lead": "lˈɛd"}
     own = {"lead": "lˈid METAL:lˈɛd"}
     assert entries(gold, silver, others, own) == {
-        "cat": "kˈæt",
-        "want": "wˈɑnt",
-        "axes": "ˈæksiz",
-        "zork": "-zˈɔɹk",
-        "zorks": "-zˈɔɹksəz",
-        "paul": "-pˈɔl",
+        "cat": "kˈæt", "want": "wˈɑnt", "axes": "ˈæksiz", "zork": "-zˈɔɹk", "zorks": "-zˈɔɹksəz", "paul": "-pˈɔl",
         "lead": "lˈid METAL:lˈɛd",
-    }
+    }  # fmt: skip
 
 
 def test_our_words_are_in_the_alphabet() -> None:

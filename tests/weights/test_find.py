@@ -14,20 +14,17 @@ from omnitts_cli.weights.names import hub_name
 from omnitts_cli.weights.released import RELEASED
 
 
-@pytest.mark.parametrize(
-    ("name", "variant", "repo"),
-    [
-        ("0.6b", "base", "Qwen/Qwen3-TTS-12Hz-0.6B-Base"),
-        ("0.6b", "custom_voice", "Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice"),
-        ("0.6B", None, "Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice"),
-        ("1.7b", "base", "Qwen/Qwen3-TTS-12Hz-1.7B-Base"),
-        ("1.7b", "custom_voice", "Qwen/Qwen3-TTS-12Hz-1.7B-CustomVoice"),
-        ("1.7b", "voice_design", "Qwen/Qwen3-TTS-12Hz-1.7B-VoiceDesign"),
-        ("1.7b-base", "voice_design", "Qwen/Qwen3-TTS-12Hz-1.7B-Base"),
-        ("1.7b-voice_design", None, "Qwen/Qwen3-TTS-12Hz-1.7B-VoiceDesign"),
-        ("codec", None, "Qwen/Qwen3-TTS-Tokenizer-12Hz"),
-    ],
-)
+@pytest.mark.parametrize(("name", "variant", "repo"), [
+    ("0.6b", "base", "Qwen/Qwen3-TTS-12Hz-0.6B-Base"),
+    ("0.6b", "custom_voice", "Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice"),
+    ("0.6B", None, "Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice"),
+    ("1.7b", "base", "Qwen/Qwen3-TTS-12Hz-1.7B-Base"),
+    ("1.7b", "custom_voice", "Qwen/Qwen3-TTS-12Hz-1.7B-CustomVoice"),
+    ("1.7b", "voice_design", "Qwen/Qwen3-TTS-12Hz-1.7B-VoiceDesign"),
+    ("1.7b-base", "voice_design", "Qwen/Qwen3-TTS-12Hz-1.7B-Base"),
+    ("1.7b-voice_design", None, "Qwen/Qwen3-TTS-12Hz-1.7B-VoiceDesign"),
+    ("codec", None, "Qwen/Qwen3-TTS-Tokenizer-12Hz"),
+])  # fmt: skip
 def test_short_names(name: str, variant: str | None, repo: str) -> None:
     wanted = hub_name(name, variant)
     assert wanted is not None and wanted.released is not None
@@ -63,25 +60,22 @@ def test_repositories_and_revisions() -> None:
     assert wanted is not None and wanted.revision is None
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "hf:",
-        "hf:a",
-        "hf:a/b/c",
-        "hf:../../etc",
-        "hf:a/..",
-        "hf:/abs/olute",
-        "hf:a/b@",
-        "hf:a/b@../../x",
-        "hf:a/b@-rf",
-        "hf:a--b/c",
-        "hf:a/b\n",
-        "hf:а/b",  # a Cyrillic letter
-        "hf:a/b?x=1",
-        "hf:" + "a" * 300 + "/b",
-    ],
-)
+@pytest.mark.parametrize("name", [
+    "hf:",
+    "hf:a",
+    "hf:a/b/c",
+    "hf:../../etc",
+    "hf:a/..",
+    "hf:/abs/olute",
+    "hf:a/b@",
+    "hf:a/b@../../x",
+    "hf:a/b@-rf",
+    "hf:a--b/c",
+    "hf:a/b\n",
+    "hf:а/b",  # a Cyrillic letter
+    "hf:a/b?x=1",
+    "hf:" + "a" * 300 + "/b",
+])  # fmt: skip
 def test_names_that_no_repository_has(name: str) -> None:
     with pytest.raises(ModelError, match="is not a valid name on the Hub") as caught:
         find(name)

@@ -199,25 +199,22 @@ def test_a_busy_hub_is_asked_again_after_growing_waits(
 LARGE = "/model.safetensors"
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "how", "words"),
-    [
-        ("GET", LARGE, {"replace": b"x" * 1000}, "cannot download"),  # another length
-        ("GET", LARGE, {"status": 200, "body": b"<html>Welcome</html>"}, "cannot download"),
-        ("GET", LARGE, {"status": 403}, "403"),
-        ("GET", LARGE, {"status": 429}, "429"),
-        ("GET", LARGE, {"status": 503}, "503"),
-        ("GET", REPO, {"status": 429}, "429.*try again later"),
-        ("GET", REPO, {"status": 503}, "503.*try again later"),
-        ("GET", REPO, {"status": 200, "body": b"<html>Welcome to our hotel</html>"}, "is not a Hub.*HF_ENDPOINT"),
-        ("GET", REPO, {"status": 200, "body": b"[]"}, "is not a Hub"),
-        ("GET", REPO, {"status": 200, "body": b"null"}, "is not a Hub"),
-        ("GET", REPO, {"status": 200, "body": b'{"id": 1}'}, "is not a Hub"),
-        ("GET", REPO, {"status": 200, "body": b'{"id": "a", "siblings": [{}]}'}, "is not a Hub"),
-        ("GET", REPO, {"status": 200, "body": b"{}"}, "is not a Hub"),
-        ("HEAD", "/vocab.json", {"status": 404, "headers": NO_ENTRY}, "has no complete speech model"),
-    ],
-)
+@pytest.mark.parametrize(("method", "path", "how", "words"), [
+    ("GET", LARGE, {"replace": b"x" * 1000}, "cannot download"),  # another length
+    ("GET", LARGE, {"status": 200, "body": b"<html>Welcome</html>"}, "cannot download"),
+    ("GET", LARGE, {"status": 403}, "403"),
+    ("GET", LARGE, {"status": 429}, "429"),
+    ("GET", LARGE, {"status": 503}, "503"),
+    ("GET", REPO, {"status": 429}, "429.*try again later"),
+    ("GET", REPO, {"status": 503}, "503.*try again later"),
+    ("GET", REPO, {"status": 200, "body": b"<html>Welcome to our hotel</html>"}, "is not a Hub.*HF_ENDPOINT"),
+    ("GET", REPO, {"status": 200, "body": b"[]"}, "is not a Hub"),
+    ("GET", REPO, {"status": 200, "body": b"null"}, "is not a Hub"),
+    ("GET", REPO, {"status": 200, "body": b'{"id": 1}'}, "is not a Hub"),
+    ("GET", REPO, {"status": 200, "body": b'{"id": "a", "siblings": [{}]}'}, "is not a Hub"),
+    ("GET", REPO, {"status": 200, "body": b"{}"}, "is not a Hub"),
+    ("HEAD", "/vocab.json", {"status": 404, "headers": NO_ENTRY}, "has no complete speech model"),
+])  # fmt: skip
 def test_what_comes_instead(hub: Hub, method: str, path: str, how: dict[str, Any], words: str) -> None:
     hub.fails(method, path, **how, times=99)
     error = refused(hub)

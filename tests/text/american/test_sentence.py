@@ -14,24 +14,14 @@ TAUGHT = Path(__file__).parent / "taught.tsv"
 """Made-up sentences as hibari-tts 0.2.1 reads them; none of them trained the tagger."""
 
 
-@pytest.mark.parametrize(
-    ("sentence", "spoken"),
-    [
-        ("One basic notion.", "wˈʌn bˈAsɪk nˈOʃən."),
-        ("The apple and the pear.", "ði ˈæpᵊl ænd ðə pˈɛɹ."),
-        ("Go to Rome, to Oslo, where to?", "ɡˌO tə ɹˈOm, tʊ ˈɑzlO, wˌɛɹ tu?"),
-        ("A method.", "ɐ mˈɛθəd."),
-        ("What is it made of?", "wˌʌt ɪz ɪt mˌAd ʌv."),
-        ("I can, so I will.", "ˌI kˈæn, sˌO ˌI wˈɪl."),
-        ("Come in!", "kˈʌm ˈɪn!"),
-        ("Vitamin A, not B.", "vˈITəmən ˈA, nˌɑt bˈi."),
-        ("Kennedy's record at home.", "kˈɛnədiz ɹˈɛkəɹd æt hˈOm."),
-        ("US law.", "jˌuˈɛs lˈɔ."),
-        ("GIVE US THE MONEY!", "ɡˈɪv ˈʌs ðə mˈʌni!"),
-        ("", ""),
-        ("...", "..."),
-    ],
-)
+@pytest.mark.parametrize(("sentence", "spoken"), [
+    ("One basic notion.", "wˈʌn bˈAsɪk nˈOʃən."), ("The apple and the pear.", "ði ˈæpᵊl ænd ðə pˈɛɹ."),
+    ("Go to Rome, to Oslo, where to?", "ɡˌO tə ɹˈOm, tʊ ˈɑzlO, wˌɛɹ tu?"), ("A method.", "ɐ mˈɛθəd."),
+    ("What is it made of?", "wˌʌt ɪz ɪt mˌAd ʌv."), ("I can, so I will.", "ˌI kˈæn, sˌO ˌI wˈɪl."),
+    ("Come in!", "kˈʌm ˈɪn!"), ("Vitamin A, not B.", "vˈITəmən ˈA, nˌɑt bˈi."),
+    ("Kennedy's record at home.", "kˈɛnədiz ɹˈɛkəɹd æt hˈOm."), ("US law.", "jˌuˈɛs lˈɔ."),
+    ("GIVE US THE MONEY!", "ɡˈɪv ˈʌs ðə mˈʌni!"), ("", ""), ("...", "..."),
+])  # fmt: skip
 def test_sentences(sentence: str, spoken: str) -> None:
     assert reader().spoken(sentence).strip() == spoken
 

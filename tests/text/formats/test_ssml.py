@@ -73,23 +73,16 @@ def test_breaks_have_a_limit() -> None:
 BOMB = '<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;&a;">]><speak>&b;</speak>'
 
 
-@pytest.mark.parametrize(
-    ("source", "words"),
-    [
-        (BOMB, "document type or entities"),
-        ('<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><speak>&a;</speak>', "document type or entities"),
-        ('<!DOCTYPE speak SYSTEM "http://example.com/x.dtd"><speak>a</speak>', "document type or entities"),
-        ("<speak>" + "<prosody>" * 10_000 + "x" + "</prosody>" * 10_000 + "</speak>", "nested more than 32"),
-        ("<speak>unclosed", "not well-formed"),
-        ("<speak>&nbsp;</speak>", "not well-formed"),
-        ("<speak><blink>x</blink></speak>", "unknown tag <blink>"),
-        ("<html>x</html>", "not SSML"),
-        ("just text", "not well-formed"),
-        ('<speak><break time="soon"/></speak>', "is not a time"),
-        ('<speak><break strength="huge"/></speak>', "unknown <break strength"),
-        ("", "not well-formed"),
-    ],
-)
+@pytest.mark.parametrize(("source", "words"), [
+    (BOMB, "document type or entities"),
+    ('<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><speak>&a;</speak>', "document type or entities"),
+    ('<!DOCTYPE speak SYSTEM "http://example.com/x.dtd"><speak>a</speak>', "document type or entities"),
+    ("<speak>" + "<prosody>" * 10_000 + "x" + "</prosody>" * 10_000 + "</speak>", "nested more than 32"),
+    ("<speak>unclosed", "not well-formed"), ("<speak>&nbsp;</speak>", "not well-formed"),
+    ("<speak><blink>x</blink></speak>", "unknown tag <blink>"), ("<html>x</html>", "not SSML"),
+    ("just text", "not well-formed"), ('<speak><break time="soon"/></speak>', "is not a time"),
+    ('<speak><break strength="huge"/></speak>', "unknown <break strength"), ("", "not well-formed"),
+])  # fmt: skip
 def test_hostile_or_wrong_documents(source: str, words: str) -> None:
     with pytest.raises(InputError, match=words) as caught:
         blocks(source)
