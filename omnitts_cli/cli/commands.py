@@ -104,6 +104,7 @@ SPEECH = (
             "machine": "table:Machine", "network": "table:Network", "messages": "table:Messages",
         },
         Rules(
+            # settings files have options of these names for speech, not for answers
             own_only={"model", "temperature", "top_p", "top_k", "seed"},
             typed_only={"voice", "play", "output", "first_chunk", "chunk"},
         ),
@@ -254,6 +255,7 @@ TUNE = (
             YES, FORCE,
         ),
         {"tuning": "commands:Tuning", "model": "table:Model", **OPENING},
+        # settings files have options of these names for speech
         Rules(typed_only={"name", "consent", "licence"}, own_only={"language", "output_dir", "seed"}),
     ),
 )

@@ -295,7 +295,7 @@ def call(arguments: list[str]) -> int:
     code."""
     completing = variable(COMPLETING) is not None
     if completing:
-        from typer import rich_utils  # of use to nobody but a shell that asks
+        from typer import rich_utils  # needed for completion only
         from typer._completion_classes import completion_init
 
         completion_init()

@@ -195,7 +195,7 @@ class OnCards:
             processes.wait("polish")
         self._start("speech", "speech", self._cards[:-1] or self._cards)
         processes.wait("polish", "speech")
-        # nobody would learn from what they still say
+        # no stage learns any more from what they would still say
         processes.stop(["record", *speakers])
 
     def _everyone_has_speech(self) -> bool:

@@ -240,10 +240,10 @@ def test_a_message_that_is_too_large_is_an_error_and_the_session_goes_on(client:
     assert answers(client)[1]
 
 
-def test_words_read_slowly_delay_nobody(
+def test_slow_reading_of_words_delays_no_other_client(
     server: Running, client: ClientConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are not read before somebody else has been answered."""
+    """The words are still being read when another client has its answer."""
     real, reads, answered = live_speech.LiveStream.write, threading.Event(), threading.Event()
 
     def slowly(self: Any, text: str) -> None:

@@ -49,7 +49,7 @@ PAGES = {
         '<section role="doc-endnotes"><section>Deep.</section><p>More notes.</p></section><p>End.↩</p>',
         ["Words go on.", "Inline x stays.", "End."],
     ),
-    "powers, which are no notes": (
+    "powers, which are not footnotes": (
         "<p>10<sup>6</sup> and x<sup>2</sup>, the 5<sup>th</sup>, said<sup>3</sup>.</p>",
         ["10^6 and x^2, the 5th, said."],
     ),
