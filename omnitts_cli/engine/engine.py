@@ -271,8 +271,7 @@ class Engine:
             record.early, record.too_early = record.early + text, False
             self._admission.wait(record)
             return
-        feed: Any = record.feed  # one of the two kinds, which takes what this request is fed: words, or tokens
-        self._send_text(record, self._admission.rows(lambda: feed.write(text)))
+        self._send_text(record, self._admission.rows(partial(record.feed.write, text)))
 
     def _close_text(self, record: Record) -> None:
         if not record.open_text:

@@ -24,7 +24,7 @@ from omnitts_cli.audio.spectrum import Equaliser
 from omnitts_cli.devices.device import Device
 from omnitts_cli.kernels import ops
 from omnitts_cli.kernels.arrays import zeros
-from omnitts_cli.models.prompts import Draft, LiveIds, LiveText, Prompt, Turns
+from omnitts_cli.models.prompts import Draft, LiveRows, Prompt, Turns
 from omnitts_cli.models.roles import Controls, KeyValues, SpeechModel
 from omnitts_cli.models.shapes import LEAST_FRAMES, Facts
 from omnitts_cli.request import BULK, Request
@@ -271,7 +271,7 @@ class Record:
     turns: Turns | None = None  # its text are tokens of an answer that another model writes
     early: Any = ""  # what arrived before the prompt was made: text, or a list of tokens
     too_early: bool = False  # `early` is not enough to begin with
-    feed: LiveText | LiveIds | None = None
+    feed: LiveRows | None = None
     tokens: int = 0  # so far
     unsent: deque[Tensor] = field(default_factory=deque)  # rows waiting for room in the slot's ring
     closing: bool = True  # nothing follows `unsent`

@@ -31,9 +31,10 @@ from omnitts_cli.models.codec_layers import (
     spread,
 )
 from omnitts_cli.models.parameters import random
-from omnitts_cli.models.roles import CodecState
 from omnitts_cli.models.shapes import Code2WavShape, DecoderShape, UpsamplingShape
 
+CodecState = dict[str, Tensor]
+"""Everything a stream carries from chunk to chunk; the first axis of each tensor is the stream."""
 Apply = Callable[[str, nn.Module, Tensor], Tensor]
 """(name, layer, x) -> the layer's output. The layer's history is read from and written to the stream's state."""
 
@@ -64,7 +65,8 @@ class Rise(nn.Module):
 
 
 class UpsamplingDecoder(nn.Module, ABC):
-    """Fills the Codec role; a child class computes the transformer's input from the codes."""
+    """Codes -> sound: whole, or chunk by chunk with the state as an argument. A child class computes the transformer's
+    input from the codes."""
 
     def __init__(self, shape: UpsamplingShape) -> None:
         super().__init__()

@@ -6,31 +6,33 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import EIGHT, Columns, FrameParts, Normed, Ops
+from omnitts_cli.models.codec_decoder import UpsamplingDecoder
+from omnitts_cli.models.embed import FrameEmbedder
 from omnitts_cli.models.layers import KVCache
 from omnitts_cli.models.roles import KeyValues, SlotDecoder, SpeechModel, precision_name
 from omnitts_cli.models.sampling import choose_first, choose_rest
 from omnitts_cli.models.slot_decoder import call_bytes, slot_decoder
+from omnitts_cli.models.talker import Predictor, Talker
 
 
 @dataclass(kw_only=True)
 class Networks(SpeechModel):
     """One module for each role."""
 
-    talker: nn.Module
-    predictor: nn.Module
-    embedder: nn.Module
-    codec: nn.Module
+    talker: Talker
+    predictor: Predictor
+    embedder: FrameEmbedder
+    codec: UpsamplingDecoder
     ops: Ops = plain.OPS
 
     @property
     def precision(self) -> str:
         """As in SpeechModel, like all that follow."""
-        head = getattr(self.talker, "head", None)
-        return precision_name(self.dtype if head is None else head.dtype)
+        return precision_name(self.talker.head.dtype)
 
     @property
     def together(self) -> tuple[int, int] | None:

@@ -1,4 +1,4 @@
-"""Drafts and prompts, and what makes them: rows of text (cached by KnownRows) and of whole prompts. PromptRows makes
+"""Drafts and prompts, and what makes them: rows of text (cached by KnownRows) and of whole prompts. A Prompter makes
 the rows of many prompts at once: sixteen take a device no longer than one. Arrays are those of NumPy, or tensors.
 """
 
@@ -86,67 +86,31 @@ class Prompt:
     pad: Tensor  # [H]; added once the closed feed has run out
 
 
-class LiveText(Protocol):
-    """Turns text that arrives in pieces into rows; joined, they are the rows of the whole text."""
+class LiveRows:
+    """Rows of text that arrives in pieces; joined, they are the rows of the whole text. `certain` returns the ids that
+    later text cannot change, `rest` those that it has held back. Without them, the pieces are ids: tokens of an answer.
+    """
 
-    def write(self, text: str) -> Tensor:
-        """[n, H], the rows that more text can no longer change; n may be 0."""
-        ...
+    def __init__(
+        self,
+        rows: Callable[[Sequence[int]], Any],
+        end: int,
+        certain: Callable[[Any], Sequence[int]] = list,
+        rest: Callable[[], Sequence[int]] = list,
+    ) -> None:
+        self._rows, self._end, self._certain, self._rest = rows, end, certain, rest
 
-    def close(self) -> Tensor:
-        """[n, H], the rest."""
-        ...
+    def write(self, piece: str | Sequence[int]) -> Any:
+        """[n, H]; n is 0 while nothing new is certain."""
+        return self._rows(self._certain(piece))
 
-
-class LiveIds(Protocol):
-    """Turns the tokens of an answer into rows."""
-
-    def write(self, ids: Sequence[int]) -> Tensor:
-        """[n, H]; n is len(ids)."""
-        ...
-
-    def close(self) -> Tensor:
-        """[1, H], the end of the text."""
-        ...
+    def close(self) -> Any:
+        """[n, H], the last of them the end of the text."""
+        return self._rows([*self._rest(), self._end])
 
 
 class TooEarly(InputError):
     """Too few tokens of the text are certain yet; raised until more text, or its end, has arrived."""
-
-
-class Prompter(Protocol):
-    """Turns requests into rows: a draft for each, or an error, and the rows of many drafts together."""
-
-    def fresh(self) -> Prompter:
-        """A prompter for another engine, which shares nothing on the device with this one."""
-        ...
-
-    def draft(self, request: Request) -> Draft:
-        """The draft of a request; raises OmniError where the model cannot speak it."""
-        ...
-
-    def live(self, request: Request, first: str) -> tuple[Draft, LiveText]:
-        """An open prompt: `first` is the text known so far. Raises TooEarly while too few of its tokens are certain."""
-        ...
-
-    def prompts(self, drafts: Sequence[Draft]) -> list[Prompt]:
-        """A prompt for each draft."""
-        ...
-
-
-class AnswerPrompter(Prompter, Protocol):
-    """The prompter of a model whose thinker writes the text that is spoken."""
-
-    def answer(self, request: Request, turns: Turns, ids: Sequence[int], more: bool) -> tuple[Draft, LiveIds | None]:
-        """The prompt of an answer that begins with the tokens `ids`; without `more`, they are all of it.
-
-        Its last row has the first token. Without `ids` but with `more`, that row is to be replaced by `last_row`.
-        """
-        ...
-
-    def last_row(self, draft: Draft, text_row: Tensor) -> Tensor:
-        """[H], the last row of a prompt whose first token has the row `text_row` [H]."""
-        ...
 
 
 class TextRows(Protocol):
@@ -206,12 +170,40 @@ class KnownRows:
         self._places.update(zip(new, range(begin, end), strict=True))
 
 
-class PromptRows:
-    """Drafts -> prompts. `pad` is the id whose row is added once a closed feed has run out."""
+class Prompter(ABC):
+    """Turns requests into rows: a draft for each, or an error, and the rows of many drafts together. `pad` is the id
+    whose row is added once a closed feed has run out.
+    """
 
     def __init__(self, text: TextRows, frames: CodeRows, pad: int, place: Place) -> None:
         self._text, self._frames, self._pad, self._place = text, frames, pad, place
         self._known = KnownRows(text)
+
+    @abstractmethod
+    def draft(self, request: Request) -> Draft:
+        """The draft of a request whose text is complete; raises OmniError where the model cannot speak it."""
+
+    @abstractmethod
+    def live(self, request: Request, first: str) -> tuple[Draft, LiveRows]:
+        """An open prompt: `first` is the text known so far. Raises TooEarly while too few of its tokens are certain."""
+
+    def answer(self, request: Request, turns: Turns, ids: Sequence[int], more: bool) -> tuple[Draft, LiveRows | None]:
+        """The prompt of an answer that begins with the tokens `ids`; without `more`, they are all of it. Only for a
+        model whose thinker writes the text that is spoken.
+
+        Its last row has the first token. Without `ids` but with `more`, that row is to be replaced by `last_row`.
+        """
+        raise NotImplementedError
+
+    def fresh(self) -> Self:
+        """A copy for another engine, with its own row cache: cached rows belong to the stream that made them."""
+        made = copy.copy(self)
+        made._known = KnownRows(self._text)
+        return made
+
+    def prompt(self, request: Request) -> Prompt:
+        """The prompt of one request."""
+        return self.prompts([self.draft(request)])[0]
 
     @property
     def pad(self) -> int:
@@ -271,21 +263,3 @@ def refuse_too_long(draft: Draft, most: int) -> None:
         what, hint = "text and reference need", f"{hint}, or use a shorter reference clip"
     if rows >= most:
         raise InputError(f"{what} {rows} positions; the model has {most}, and speech needs some of them", hint=hint)
-
-
-class Drafter(PromptRows, ABC):
-    """A prompter that writes drafts; the base class computes their rows."""
-
-    @abstractmethod
-    def draft(self, request: Request) -> Draft:
-        """The draft of a request whose text is complete."""
-
-    def fresh(self) -> Self:
-        """A copy with its own row cache. Cached rows belong to the stream that made them: one copy per engine."""
-        made = copy.copy(self)
-        made._known = KnownRows(self._text)
-        return made
-
-    def prompt(self, request: Request) -> Prompt:
-        """The prompt of one request."""
-        return self.prompts([self.draft(request)])[0]

@@ -1,4 +1,4 @@
-"""The interface between families and the engine: the roles, SpeechModel; prompts.py has what becomes a prompt. A
+"""The interface between families and the engine: SpeechModel and its roles; prompts.py has what becomes a prompt. A
 family implements the roles; the engine does not know which family it was. Nothing here imports a family, the engine, a
 device or torch.
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from omnitts_cli.kernels.arrays import zeros
-from omnitts_cli.kernels.ops import EIGHT, Columns, Normed, Ops, type_name
+from omnitts_cli.kernels.ops import EIGHT, Columns, Ops, type_name
 from omnitts_cli.models.prompts import Prompter
 from omnitts_cli.models.shapes import Facts
 from omnitts_cli.request import Sampling
@@ -26,12 +26,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 else:
     Tensor = Any
-
-Choose = Callable[[int, Tensor, Normed | None], tuple[Tensor, Normed | None]]
-"""(group, logits [B, V], table with rows [V, W]) -> codes [B] and their rows of the table [B, W], if there is one.
-
-How the engine samples; models do not know sampling settings.
-"""
 
 
 class Cloner(Protocol):
@@ -76,50 +70,6 @@ class KeyValues(Protocol):
         ...
 
 
-class Talker(Protocol):
-    """Input rows -> a hidden state per frame and the logits of group 0."""
-
-    def cache(self, slots: int, capacity: int) -> KeyValues:
-        """An empty cache."""
-        ...
-
-    def prefill(self, rows: Tensor, start: Tensor, slots: Tensor, cache: KeyValues, width: int) -> None:
-        """Rows [B, P, H] at positions start [B] + 0..P-1 of `slots` [B] into the cache."""
-        ...
-
-    def step(self, row: Tensor, positions: Tensor, slots: Tensor, cache: KeyValues, width: int) -> Tensor:
-        """One row each [B, H] at `positions` [B] of `slots` [B]: hidden states [B, H]."""
-        ...
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        """[..., H] -> [..., V]."""
-        ...
-
-
-class FrameEmbedder(Protocol):
-    """Codes of a frame -> the next input row of the talker."""
-
-    def frame(self, codes: Tensor) -> Tensor:
-        """[B, G] -> [B, H]."""
-        ...
-
-
-class Predictor(Protocol):
-    """Fills groups 1..G-1 of one frame."""
-
-    def inputs(self, embedder: FrameEmbedder) -> list[Normed]:
-        """By group, the input rows [codes, W] after a code."""
-        ...
-
-    def frame(self, hidden: Tensor, first: Tensor, row: Normed, embedder: FrameEmbedder, choose: Choose) -> Tensor:
-        """hidden [B, H], codes of group 0 [B] and their rows of `inputs` -> codes [B, G]."""
-        ...
-
-
-CodecState = dict[str, Tensor]
-"""Everything a stream carries from chunk to chunk; the first axis of each tensor is the stream."""
-
-
 class SlotDecoder(Protocol):
     """A codec with the state of many streams in slots."""
 
@@ -136,22 +86,6 @@ class SlotDecoder(Protocol):
 
     def decode(self, codes: Tensor, slots: Tensor) -> Tensor:
         """The next codes [B, T, G] of `slots` [B] -> sound [B, samples] float32."""
-        ...
-
-
-class Codec(Protocol):
-    """Codes -> sound: whole, or chunk by chunk with the state as an argument."""
-
-    def forward(self, codes: Tensor) -> Tensor:
-        """[B, T, G] -> [B, samples] float32."""
-        ...
-
-    def initial_state(self, rows: int, device: torch.device | str, dtype: torch.dtype) -> CodecState:
-        """The state of `rows` new streams."""
-        ...
-
-    def step(self, codes: Tensor, state: CodecState) -> tuple[Tensor, CodecState]:
-        """The next frames of each stream [B, T, G] -> sound [B, samples], next state."""
         ...
 
 

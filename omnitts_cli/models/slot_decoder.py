@@ -28,7 +28,7 @@ from omnitts_cli.models.codec_layout import (
     rotations,
     tracks_of,
 )
-from omnitts_cli.models.roles import Codec, SlotDecoder
+from omnitts_cli.models.roles import SlotDecoder
 from omnitts_cli.models.shapes import UpsamplingShape
 
 COUNTS = 16384
@@ -36,7 +36,7 @@ COUNTS = 16384
 
 
 def slot_decoder(
-    codec: Codec,
+    codec: UpsamplingDecoder,
     slots: int,
     longest: int,
     ops: CodecOps | None = None,
@@ -46,23 +46,21 @@ def slot_decoder(
     """A decoder with `slots` slots for chunks of up to `longest` frames; `ops` are those of the device. `halves`: large
     weights may be stored in float16 if sums stay float32. `device`: where it runs, if the codec's own weights lie in
     the memory of the host."""
-    if ops is None or not isinstance(codec, UpsamplingDecoder):
+    if ops is None:
         weight = next(codec.parameters())
         return StepSlotDecoder(codec, slots, weight.device, weight.dtype)
     return FusedSlotDecoder(codec, slots, longest, ops, halves, device)
 
 
-def place_weights(codec: object, ops: CodecOps | None, device: torch.device) -> None:
+def place_weights(codec: UpsamplingDecoder, ops: CodecOps | None, device: torch.device) -> None:
     """Lays out the weights on an accelerator as its slot decoders read them. Done before slots are planned, so that the
     plan counts their memory."""
-    if ops is not None and isinstance(codec, UpsamplingDecoder) and device.type not in ("cpu", "meta"):
+    if ops is not None and device.type not in ("cpu", "meta"):
         _layout_of(codec, ops.operand, device)
 
 
-def call_bytes(codec: Codec, frames: int, rows: int) -> int:
+def call_bytes(codec: UpsamplingDecoder, frames: int, rows: int) -> int:
     """Estimates the device memory of one call: the inputs of all layers, and the widest ones in float32."""
-    if not isinstance(codec, UpsamplingDecoder):
-        return 0
     tracks = tracks_of(codec.shape)
     widest = max(track.rate * track.channels for track in tracks)
     return rows * (
@@ -75,7 +73,7 @@ class StepSlotDecoder:
 
     in_c = beside = False
 
-    def __init__(self, codec: Codec, slots: int, device: torch.device, dtype: torch.dtype) -> None:
+    def __init__(self, codec: UpsamplingDecoder, slots: int, device: torch.device, dtype: torch.dtype) -> None:
         self._codec = codec
         self._state = codec.initial_state(slots, device, dtype)
         self._fresh = codec.initial_state(1, device, dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -13,8 +14,14 @@ from omnitts_cli.kernels.ops import FusedPredictor, FusedStep, Normed, Ops, Pred
 from omnitts_cli.models.embed import FrameEmbedder
 from omnitts_cli.models.layers import KVCache, Stack
 from omnitts_cli.models.parameters import random
-from omnitts_cli.models.roles import Choose, Controls
+from omnitts_cli.models.roles import Controls
 from omnitts_cli.models.shapes import PredictorShape, TalkerShape
+
+Choose = Callable[[int, Tensor, Normed | None], tuple[Tensor, Normed | None]]
+"""(group, logits [B, V], table with rows [V, W]) -> codes [B] and their rows of the table [B, W], if there is one.
+
+How the engine samples; models do not know sampling settings.
+"""
 
 
 class Talker(nn.Module):

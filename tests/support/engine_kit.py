@@ -14,7 +14,7 @@ from omnitts_cli.engine.slots import Plan
 from omnitts_cli.families.toy import toy
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
-from omnitts_cli.models.prompts import Draft, LiveText, Prompt, Prompter
+from omnitts_cli.models.prompts import Draft, LiveRows, Prompt, Prompter
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.request import Failed, Request, Sampling
 from omnitts_cli.voices import Cloned, Designed, Named
@@ -81,7 +81,7 @@ class Poisoner:
                 prompt.rows[{"first": 0, "middle": -2, "last": -1}[where]] = float("inf")
         return prompts
 
-    def live(self, request: Request, first: str) -> tuple[Draft, LiveText]:
+    def live(self, request: Request, first: str) -> tuple[Draft, LiveRows]:
         return self._prompter.live(request, first)
 
 

@@ -1,9 +1,6 @@
-"""Turns arriving text into ids and rows: returns those that later text cannot change, and holds back the rest."""
+"""Turns arriving text into ids: returns those that later text cannot change, and holds back the rest."""
 
 from __future__ import annotations
-
-from collections.abc import Callable, Sequence
-from typing import Any
 
 from omnitts_cli.families.common.tokenizer import TextTokenizer, printable
 
@@ -55,33 +52,3 @@ class Arriving:
         certain = [] if self._input is None else self._write(self._input.close())
         rest, self._held, self._length = "".join(self._held).rstrip(), [], 0
         return [*certain, *self._tokenizer.encode(rest)]
-
-
-class LiveRows:
-    """Fills the LiveText role."""
-
-    def __init__(self, arriving: Arriving, rows: Callable[[list[int]], Any], end: int) -> None:
-        self._arriving, self._rows, self._end = arriving, rows, end
-
-    def write(self, text: str) -> Any:
-        """[n, H]; n is 0 while nothing new is certain."""
-        return self._rows(self._arriving.write(text))
-
-    def close(self) -> Any:
-        """[n, H], the last of them the end of the text."""
-        return self._rows([*self._arriving.close(), self._end])
-
-
-class IdRows:
-    """Fills the LiveIds role."""
-
-    def __init__(self, rows: Callable[[Sequence[int]], Any], end: int) -> None:
-        self._rows, self._end = rows, end
-
-    def write(self, ids: Sequence[int]) -> Any:
-        """[n, H], a row for each token."""
-        return self._rows(ids)
-
-    def close(self) -> Any:
-        """[1, H], the end of the text."""
-        return self._rows([self._end])

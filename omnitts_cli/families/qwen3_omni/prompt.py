@@ -11,12 +11,12 @@ from collections.abc import Sequence
 import torch
 
 from omnitts_cli.errors import UsageError
-from omnitts_cli.families.common.live import Arriving, IdRows, LiveRows
+from omnitts_cli.families.common.live import Arriving
 from omnitts_cli.families.common.refusals import no_instructions, unknown_language, unknown_voice, wrong_kind
 from omnitts_cli.families.common.tokenizer import TextTokenizer
 from omnitts_cli.families.qwen3_omni.config import Config
 from omnitts_cli.models.embed import FrameEmbedder, TextEmbedder
-from omnitts_cli.models.prompts import Draft, Drafter, LiveIds, LiveText, Place, TooEarly, Turns, refuse_too_long
+from omnitts_cli.models.prompts import Draft, LiveRows, Place, Prompter, TooEarly, Turns, refuse_too_long
 from omnitts_cli.request import Request
 from omnitts_cli.text.model_input import text_to_speak
 from omnitts_cli.voices import Named
@@ -28,8 +28,8 @@ library can do it; (C) words, such as "Read this aloud."
 """
 
 
-class OmniPrompter(Drafter):
-    """Fills the AnswerPrompter role."""
+class OmniPrompter(Prompter):
+    """That of this family."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class OmniPrompter(Drafter):
         body = self._tokenizer.encode(text_to_speak(request.text))
         return self._draft(speaker, [*body, self._config.text.end], len(body))
 
-    def live(self, request: Request, first: str) -> tuple[Draft, LiveText]:
+    def live(self, request: Request, first: str) -> tuple[Draft, LiveRows]:
         """The text arrives later; `first` must hold at least one word and what ends it."""
         speaker = self._speaker(request)
         arriving = Arriving(self._tokenizer)
@@ -57,14 +57,14 @@ class OmniPrompter(Drafter):
         if not known:
             raise TooEarly("no token of the text is known yet", hint="give more of the text first, or all of it")
         draft = self._draft(speaker, known, len(known), closed=False)
-        return draft, LiveRows(arriving, self.text, self._config.text.end)
+        return draft, LiveRows(self.text, self._config.text.end, arriving.write, arriving.close)
 
-    def answer(self, request: Request, turns: Turns, ids: Sequence[int], more: bool) -> tuple[Draft, LiveIds | None]:
+    def answer(self, request: Request, turns: Turns, ids: Sequence[int], more: bool) -> tuple[Draft, LiveRows | None]:
         """After the user turns of a conversation; its system prompt and earlier answers are not read."""
         end = self._config.text.end
         body = [*ids] if ids and more else [*ids, end]
         draft = self._draft(self._speaker(request), body, len(ids), closed=not more, turns=turns)
-        return draft, IdRows(self.text, end) if more else None
+        return draft, LiveRows(self.text, end) if more else None
 
     def _speaker(self, request: Request) -> int:
         """The speaker's id, once nothing is asked that this family cannot do."""

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from omnitts_cli.errors import InputError, StyleError, VoiceError
-from omnitts_cli.families.common.live import Arriving, LiveRows
+from omnitts_cli.families.common.live import Arriving
 from omnitts_cli.families.common.refusals import no_instructions, unknown_language, unknown_voice, wrong_kind
 from omnitts_cli.families.common.tokenizer import TextTokenizer
 from omnitts_cli.families.qwen3_tts.config import Config
 from omnitts_cli.families.qwen3_tts.released import VOICES
-from omnitts_cli.models.prompts import CodeRows, Draft, Drafter, LiveText, Place, TextRows, TooEarly, refuse_too_long
+from omnitts_cli.models.prompts import CodeRows, Draft, LiveRows, Place, Prompter, TextRows, TooEarly, refuse_too_long
 from omnitts_cli.request import Request, TextMode
 from omnitts_cli.text.language import LANGUAGES
 from omnitts_cli.text.model_input import text_to_speak
@@ -163,8 +163,8 @@ class Continued:
     known: int  # leading rows that do not depend on the text to be spoken
 
 
-class Qwen3Prompter(Drafter):
-    """Fills the Prompter role."""
+class Qwen3Prompter(Prompter):
+    """That of this family."""
 
     def __init__(
         self,
@@ -183,7 +183,7 @@ class Qwen3Prompter(Drafter):
         mode = request.text_mode or ("streamed" if start.cloned else "whole")
         return self._draft(start, [*body, self._config.text.end], mode, spoken=len(body))
 
-    def live(self, request: Request, first: str) -> tuple[Draft, LiveText]:
+    def live(self, request: Request, first: str) -> tuple[Draft, LiveRows]:
         """The text arrives later; `first` must hold at least one word and what ends it.
 
         A voice with a reference needs a word for about every row of it, as the first rows are the sum of both.
@@ -198,7 +198,7 @@ class Qwen3Prompter(Drafter):
                 hint="give more of the text first, or all of it",
             )
         draft = self._draft(start, known, "streamed", spoken=len(known), closed=False)
-        return draft, LiveRows(arriving, self.text, self._config.text.end)
+        return draft, LiveRows(self.text, self._config.text.end, arriving.write, arriving.close)
 
     def _draft(self, start: Opening, body: list[int], mode: TextMode, spoken: int, closed: bool = True) -> Draft:
         """The head, then one of four endings: text whole or streamed, with or without a reference."""

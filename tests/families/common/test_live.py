@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnitts_cli.errors import InputError
-from omnitts_cli.families.common.live import Arriving, LiveRows
+from omnitts_cli.families.common.live import Arriving
 from omnitts_cli.families.common.tokenizer import TextTokenizer, read_tokenizer
+from omnitts_cli.models.prompts import LiveRows
 
 
 @pytest.fixture(scope="session")
@@ -53,7 +54,8 @@ def test_time_is_linear_in_the_length(letters: str, tokenizer: TextTokenizer) ->
 
 
 def test_rows_and_the_end(tokenizer: TextTokenizer) -> None:
-    live = LiveRows(Arriving(tokenizer), lambda ids: torch.tensor(ids).reshape(-1, 1).float(), end=7)
+    arriving = Arriving(tokenizer)
+    live = LiveRows(lambda ids: torch.tensor(ids).reshape(-1, 1).float(), 7, arriving.write, arriving.close)
     assert live.write("hello").shape == (0, 1)
     assert live.write(" there").flatten().tolist() == tokenizer.encode("hello")
     assert live.close().flatten().tolist() == [*tokenizer.encode(" there"), 7]

@@ -61,7 +61,7 @@ class Hasty(torch.nn.Module):
 
     def __init__(self, talker: Any, end: int) -> None:
         super().__init__()
-        self.talker, self.end = talker, end
+        self.talker, self.end, self.head = talker, end, talker.head
         self.cache, self.prefill, self.step, self.fused = talker.cache, talker.prefill, talker.step, None
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
