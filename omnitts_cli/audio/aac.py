@@ -1,7 +1,5 @@
 """AAC, through PyAV if it is installed, else through the user's own ffmpeg."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import tempfile
@@ -72,7 +70,7 @@ def writer(target: Path | RawFile, source: int, rate: int, bit_rate: int) -> Aac
 class FfmpegWriter:
     """One process of ffmpeg. A thread takes the frames of a stream from it."""
 
-    running: ClassVar[set[FfmpegWriter]] = set()
+    running: ClassVar[set["FfmpegWriter"]] = set()
 
     def __init__(self, program: str, target: Any, container: str, source: int, rate: int, bit_rate: int) -> None:
         to_file = isinstance(target, str)

@@ -1,7 +1,5 @@
 """--check: measures whether a clip is a good voice reference. Refuses silence; warns about everything else."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

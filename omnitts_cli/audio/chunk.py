@@ -1,7 +1,5 @@
 """Chunk and Clip: a part of a sound that is still being made, and a complete sound."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
@@ -33,7 +31,7 @@ class Clip:
     stopped: Stopped | None = field(default=None)
 
     @staticmethod
-    def join(chunks: Iterable[Chunk]) -> Clip:
+    def join(chunks: Iterable[Chunk]) -> "Clip":
         parts = list(chunks)
         if not parts:
             return Clip(np.zeros(0, np.float32), np.zeros((0, 0), np.int64))

@@ -4,8 +4,6 @@ Sample counts: wav, raw, flac and ogg hold exactly the samples written. Opus cou
 end position, exact at the rates it knows. MP3 has padding that only the tag at a file's front corrects.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

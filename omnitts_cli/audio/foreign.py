@@ -1,7 +1,5 @@
 """Formats that libsndfile cannot read, through PyAV or the user's own ffmpeg: m4a, aac, ac3, wma, film sound."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from typing import BinaryIO

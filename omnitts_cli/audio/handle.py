@@ -1,7 +1,5 @@
 """Handle: a file as libsndfile may hold it. Calls come from C, where an exception would be printed and lost."""
 
-from __future__ import annotations
-
 import os
 from typing import BinaryIO
 

@@ -4,8 +4,6 @@ The true peak is that of the curve through the samples (ITU-R BS.1770-4, annex 2
 Work is done in hops of one length, however the sound arrives: streamed sound gets the very samples of whole sound.
 """
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """Loudness by ITU-R BS.1770-4: integrated LUFS of mono sound, as it arrives, and sound brought to a target."""
 
-from __future__ import annotations
-
 import math
 import tempfile
 from collections.abc import Callable, Iterable, Iterator

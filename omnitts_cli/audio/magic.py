@@ -1,7 +1,5 @@
 """The kind of a file by its first bytes: audio formats that we read, and a description of everything else."""
 
-from __future__ import annotations
-
 import codecs
 from pathlib import Path
 

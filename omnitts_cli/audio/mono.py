@@ -1,7 +1,5 @@
 """One channel out of several: the best one, and a sentence about it. Summing could cancel a voice out."""
 
-from __future__ import annotations
-
 import numpy as np
 
 EQUAL = 1e-4  # of full scale

@@ -3,8 +3,6 @@
 libsndfile guesses the length from the first frame, which fails for a variable bit rate without a tag.
 """
 
-from __future__ import annotations
-
 from typing import BinaryIO
 
 BITRATES = {  # (MPEG 1, layer) -> kbit/s by index

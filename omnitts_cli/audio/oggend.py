@@ -1,7 +1,5 @@
 """Whether an Ogg file is complete: its last page is marked. libsndfile reads a truncated file as a shorter one."""
 
-from __future__ import annotations
-
 import os
 from typing import BinaryIO
 

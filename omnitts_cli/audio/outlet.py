@@ -1,7 +1,5 @@
 """Outlet: writes bytes to a file, a pipe or a file object, and turns write errors into messages."""
 
-from __future__ import annotations
-
 import errno
 import os
 import select

@@ -1,7 +1,5 @@
 """Samples: float32 to the bytes of a sample format, checks for NaN, gain, levels. No dither."""
 
-from __future__ import annotations
-
 import math
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Player programs as sound output: pw-play, paplay, aplay or ffplay, fed through their standard input."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

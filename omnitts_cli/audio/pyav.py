@@ -1,7 +1,5 @@
 """PyAV, ffmpeg's libraries in this process, where it is installed: reads what libsndfile cannot, and writes AAC."""
 
-from __future__ import annotations
-
 import io
 import time
 import wave

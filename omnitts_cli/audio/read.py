@@ -1,7 +1,5 @@
 """Reads recordings of any origin. Problems with a file become errors or notices, never a crash or a silent loss."""
 
-from __future__ import annotations
-
 import io
 import math
 import os

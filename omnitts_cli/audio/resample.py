@@ -1,7 +1,5 @@
 """Resampling by soxr in high quality, of a whole sound or of a stream; both give the same number of samples."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

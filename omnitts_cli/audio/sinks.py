@@ -5,8 +5,6 @@ for has arrived), `interrupt` (keep what is finished) or `discard` (leave no tra
 manager a sink that was not finished discards itself.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

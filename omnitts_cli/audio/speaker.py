@@ -3,8 +3,6 @@
 PortAudio is imported only here: on a machine without sound the import itself fails.
 """
 
-from __future__ import annotations
-
 import math
 import threading
 from collections import deque

@@ -1,7 +1,5 @@
 """The spectrum of a voice: its mean level in bands of a third of an octave, and a filter that changes it."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -4,8 +4,6 @@ Each output block fades from where the sound would go on by itself to the most s
 the speed says it should be, so that periods of the voice stay whole.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from omnitts_cli.errors import UsageError

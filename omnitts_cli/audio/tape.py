@@ -1,7 +1,5 @@
 """Tape: concatenates pieces into one sound, with gaps, joins without clicks, speed and volume; knows the position."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from omnitts_cli.audio.pcm import gain, silence

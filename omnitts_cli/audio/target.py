@@ -1,7 +1,5 @@
 """OutputTarget: the file of `-o`. A temporary file beside it that is renamed in one step, or a device in place."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -1,7 +1,5 @@
 """Cutting a long clip to what a voice needs, at a pause; the transcript is cut at the same place or not at all."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

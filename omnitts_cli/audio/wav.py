@@ -6,8 +6,6 @@ file". On a pipe the length cannot be known, so the header says 0x7FFFF000 (12.4
 that sox, libsndfile and Python's wave all read without a complaint.
 """
 
-from __future__ import annotations
-
 import struct
 
 import numpy as np

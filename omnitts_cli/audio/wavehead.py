@@ -1,7 +1,5 @@
 """The header of a WAV file of any origin, checked against the bytes that are there."""
 
-from __future__ import annotations
-
 import os
 import struct
 from dataclasses import dataclass

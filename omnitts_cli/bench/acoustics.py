@@ -1,7 +1,5 @@
 """The pitch of a voice, and tones that do not belong in it, without a model."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Campaign: runs every level after a warm-up, the variants of a level alternately, and collects the results."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice

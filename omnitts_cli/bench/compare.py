@@ -1,7 +1,5 @@
 """Compare: a report against an older one, level by level, and what got worse beyond a tolerance."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

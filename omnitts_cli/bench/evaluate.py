@@ -1,7 +1,5 @@
 """Evaluation: the sentences to speak, and their words as judges compare them."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from importlib import resources

@@ -1,7 +1,5 @@
 """Keep: saves the measured audio as WAV files, with a line of JSON per request."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

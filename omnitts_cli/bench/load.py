@@ -2,8 +2,6 @@
 arrivals), for any target.
 """
 
-from __future__ import annotations
-
 import itertools
 import threading
 import time
@@ -49,7 +47,7 @@ class Run:
     def duration_s(self) -> float:
         return self.ended - self.began
 
-    def add(self, part: Run) -> None:
+    def add(self, part: "Run") -> None:
         """Appends a later run; durations add up."""
         self.results += part.results
         self.ended += part.duration_s

@@ -1,7 +1,5 @@
 """The engine in this process as a target: the loop of the speech API turns it, any thread sends."""
 
-from __future__ import annotations
-
 import itertools
 import threading
 import time
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
 class EngineTarget:
     """Sound counts as received when the loop calls back with it."""
 
-    def __init__(self, engine: Engine, *, keep: bool = False) -> None:
+    def __init__(self, engine: "Engine", *, keep: bool = False) -> None:
         self._engine, self._keep = engine, keep
         self.unusable: type[OmniError] = ModelError
         self.advice = 'omnitts say "Hello" -o hello.wav   with the same -m shows why'

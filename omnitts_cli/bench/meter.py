@@ -4,8 +4,6 @@ RTF is compute time over audio time: lower is better. The clock of a request sta
 playable when the caller has it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Plot: latency and throughput against load, as a picture or as text."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from io import BytesIO

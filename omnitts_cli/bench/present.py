@@ -1,7 +1,5 @@
 """What `omnitts bench` shows while it measures and afterwards, and what makes it fail."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Self

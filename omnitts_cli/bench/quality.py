@@ -4,8 +4,6 @@ The model speaks sentences in float32. Then it is made to say the same codes in 
 distributions that each code would be drawn from are compared.
 """
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """Work and Result: one request as planned, and as its client received it. Failed requests are detected here."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 

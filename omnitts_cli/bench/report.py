@@ -1,7 +1,5 @@
 """Report: the results and conditions of a campaign, saved and loaded as JSON."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping, Sequence

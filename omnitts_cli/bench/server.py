@@ -1,7 +1,5 @@
 """A server as a target: POST /v1/audio/speech as in OpenAI's API: whole, streamed, or as server-sent events."""
 
-from __future__ import annotations
-
 import base64
 import http.client
 import json

@@ -1,7 +1,5 @@
 """Show: a report as text (a block per level), Markdown or CSV."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterator, Sequence

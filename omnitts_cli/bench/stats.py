@@ -1,7 +1,5 @@
 """LoadLevel: the results of one load. Times are of successful requests; failed ones are counted."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """BenchTarget: where a load is sent, an engine in this process or a server; and what is measured of its device."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -27,7 +25,7 @@ class Gauge:
     def syncs_per_frame(self) -> float | None:
         return None if self.syncs is None or not self.frames else self.syncs / self.frames
 
-    def add(self, other: Gauge) -> None:
+    def add(self, other: "Gauge") -> None:
         self.frames = total(self.frames, other.frames)
         self.syncs = total(self.syncs, other.syncs)
         known = [peak for peak in (self.peak_bytes, other.peak_bytes) if peak is not None]

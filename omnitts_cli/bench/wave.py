@@ -1,7 +1,5 @@
 """Streamed audio: raw samples or a WAV stream, in pieces of any size, to float32."""
 
-from __future__ import annotations
-
 import struct
 
 import numpy as np

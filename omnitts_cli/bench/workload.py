@@ -1,7 +1,5 @@
 """Workload: which texts are spoken by which voice. The same seed gives the same workload."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -88,7 +86,7 @@ def read_texts(path: Path, language: str | None) -> list[BenchText]:
     return texts
 
 
-def requests(texts: Sequence[BenchText], model: SpeechModel) -> list[BenchText]:
+def requests(texts: Sequence[BenchText], model: "SpeechModel") -> list[BenchText]:
     """The texts as requests: split and normalised as by `say` if the model reads plain letters only or has
     a longest piece; otherwise each text is one request, unchanged.
     """

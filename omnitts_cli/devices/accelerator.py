@@ -3,8 +3,6 @@
 `api` is that package. A subclass names it and adds what only its own hardware does.
 """
 
-from __future__ import annotations
-
 import time
 import warnings
 from collections.abc import Callable, Iterator

@@ -2,8 +2,6 @@
 PyTorch has to be asked.
 """
 
-from __future__ import annotations
-
 import ctypes
 import importlib
 import sys

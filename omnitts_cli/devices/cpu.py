@@ -1,7 +1,5 @@
 """The CPU as a device for PyTorch: streams run at once, capture returns the step itself."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -27,7 +25,7 @@ class CPUStream(HostStream):
         super().__init__()
         self._entered: list[ExitStack] = []
 
-    def __enter__(self) -> CPUStream:
+    def __enter__(self) -> "CPUStream":
         with ExitStack() as entered:
             entered.enter_context(torch.inference_mode())
             entered.enter_context(np.errstate(all="ignore"))

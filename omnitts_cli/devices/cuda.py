@@ -2,8 +2,6 @@
 CUDA too; they run the plain operations, because every kernel here is written and tested for NVIDIA's cards.
 """
 
-from __future__ import annotations
-
 import sys
 import weakref
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 If two fingerprints differ, the same request may give different bytes.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 from pathlib import Path
@@ -28,12 +26,12 @@ def kernels_digest() -> str:
     return digest.hexdigest()[:12]
 
 
-def depends_on(device: Device) -> list[str]:
+def depends_on(device: "Device") -> list[str]:
     """What the bits depend on, in words."""
     return [*device.versions(), f"kernels {kernels_digest()}"]
 
 
-def fingerprint(device: Device) -> str:
+def fingerprint(device: "Device") -> str:
     """`depends_on` as twelve hexadecimal digits."""
     return hashlib.sha256("\0".join(depends_on(device)).encode()).hexdigest()[:12]
 

@@ -1,7 +1,5 @@
 """The CPU as a device for the compiled library alone: work runs at once, on NumPy arrays. Does not import torch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext

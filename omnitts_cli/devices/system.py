@@ -1,7 +1,5 @@
 """This machine, as its system describes it: the processor, its cores, and memory. Linux, macOS and Windows."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import platform

@@ -1,7 +1,5 @@
 """Workers: threads for work that releases Python's lock, such as a decoder in C, beside the engine's own thread."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait

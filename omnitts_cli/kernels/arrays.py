@@ -2,8 +2,6 @@
 imports torch only if it is given tensors.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any

@@ -4,8 +4,6 @@ suits the shapes of a call.
 A call holds numbers only, so that the choice can also be asked for a card that is not here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 

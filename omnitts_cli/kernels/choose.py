@@ -6,8 +6,6 @@ any machine, whether or not it is here: `omnitts doctor --kernels`. A variant th
 operation that nothing can run, are errors at the start.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """What the choice of kernels knows of a machine. Does not import torch."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

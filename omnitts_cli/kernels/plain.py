@@ -3,8 +3,6 @@ shapes, no host reads, no branch on a tensor's value. Norms, rotation, softmax a
 whatever the activations are: users of other engines heard the difference when fused norms rounded elsewhere.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

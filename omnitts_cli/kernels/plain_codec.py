@@ -5,8 +5,6 @@ float32; `out` results, after the activation, are operands for the next product,
 operands. Results are written into tensors of the caller. A value outside an operand's range is clamped to it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -4,8 +4,6 @@ inputs are in a group. Rows keep their own precision, and sums are float32. The 
 those of `quantise_block` in cpu/native/quantised.h.
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor

@@ -8,8 +8,6 @@ the device, and all shapes are fixed, so both can be captured.
 Letters: N rows, E experts to choose from, K chosen by a row, S shared by all rows, I width inside one, H hidden.
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor

@@ -4,8 +4,6 @@ The reference for faster versions. Rows that may not advance (ended, waiting for
 others and change nothing. A slot that may not advance may occur more than once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

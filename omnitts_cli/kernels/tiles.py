@@ -2,8 +2,6 @@
 `kernels/choose.py` can ask about a card that is not there. How they were found is in benchmarks/LOG.md.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 LINEAR, GATED, ADDED = range(3)

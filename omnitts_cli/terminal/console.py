@@ -1,7 +1,5 @@
 """The only file that prints: errors and warnings on stderr, results on stdout, JSON for programs."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -107,7 +105,7 @@ class Console:
     _moving: bool = False  # a progress line is visible
     _lock: Any = field(default_factory=threading.RLock)  # the progress line is drawn by its own thread
 
-    def configure(self, messages: Messages) -> None:
+    def configure(self, messages: "Messages") -> None:
         self.quiet, self.json, self.color = messages.quiet, messages.json, messages.color
         self.verbose, self.debug = messages.verbose or messages.debug, messages.debug
 

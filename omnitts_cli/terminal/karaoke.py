@@ -1,7 +1,5 @@
 """Karaoke: the line of text that is being spoken, and in it the current word."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

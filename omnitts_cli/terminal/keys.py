@@ -1,7 +1,5 @@
 """Keys pressed while something plays: read from the terminal even when stdin is a pipe."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Playback: the line shown while sound plays. Its position is that of the sound card, not of generation."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import log10
 

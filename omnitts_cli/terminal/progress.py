@@ -1,7 +1,5 @@
 """Progress on stderr: a bar on a terminal, a line every few seconds elsewhere, JSON, or nothing."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import threading

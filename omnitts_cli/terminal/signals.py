@@ -1,7 +1,5 @@
 """Signals: the first one stops the work cleanly, the second ends the process at once."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

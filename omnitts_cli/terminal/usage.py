@@ -1,7 +1,5 @@
 """The text of --help: options in groups with headings. Shows the most needed ones, or with --help-all every one."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import shutil

@@ -7,8 +7,6 @@ letter, but for the words in `zones`. `suffixes` are titles that may also stand 
 digit: they are written inside sentences. `also_words` are those of them that are said as they stand too.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, fields
 from functools import cache, cached_property

@@ -1,7 +1,5 @@
 """Whether a stop ends a sentence, decided for one place from the text before it and the word after it."""
 
-from __future__ import annotations
-
 import re
 
 from omnitts_cli.text.abbreviations import GERMAN_BEFORE, GERMAN_DATE, ShortFormRules

@@ -1,7 +1,5 @@
 """Cleaning: removes what no voice can speak from text as it arrives. Also makes text safe for a terminal."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Bytes to text, strictly. A wrong byte is an error with its place, never a silent replacement character."""
 
-from __future__ import annotations
-
 import codecs
 
 from omnitts_cli.errors import InputError, UsageError

@@ -2,8 +2,6 @@
 it passes every step between the document and the model. A model of phonemes reads the sounds, any other the word.
 """
 
-from __future__ import annotations
-
 import re
 
 SOUNDS = "ˈˌaæɑbdðeɛəɜfɡhiɪjklmnŋoɔpɹsʃtɾθuʊvwzʒʤʧʌᵊᵻ"

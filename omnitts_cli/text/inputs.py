@@ -1,7 +1,5 @@
 """From a file or a pipe to pieces: format, bytes, cleaning, splitting, lexicon, in this order and in one pass."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from io import BytesIO

@@ -1,7 +1,5 @@
 """The ten languages: their names, and which of them a text is in. By script, then by small words and letters."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ three letters or more also stands for its plural. Of several words that fit at o
 for one word the later.
 """
 
-from __future__ import annotations
-
 import math
 import shlex
 from collections.abc import Iterable

@@ -3,8 +3,6 @@
 `phonemes-en-us` reads English only; `phonemes-2` each text in its own language.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Protocol
 

@@ -1,7 +1,5 @@
 """English numbers in words: cardinals, ordinals, years, pairs of digits, Roman numerals, and digits one by one."""
 
-from __future__ import annotations
-
 import re
 
 ONES = (

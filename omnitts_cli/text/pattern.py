@@ -1,7 +1,5 @@
 """Regular expressions that are compiled when they are first used: a range such as all of Chinese takes milliseconds."""
 
-from __future__ import annotations
-
 import re
 from functools import cached_property
 from typing import Any

@@ -5,8 +5,6 @@ before "because", much between an adjective and its noun. `cuts` finds the cheap
 wide.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import sys

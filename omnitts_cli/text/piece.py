@@ -1,8 +1,6 @@
 """Piece: a stretch of text that is spoken in one request, or a pause; with its place in the text and the break before
 it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -5,8 +5,6 @@ Models that read plain letters only get numbers and signs spelled out, unless --
 digits and signs themselves, and get the text unchanged unless --normalize is given.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence

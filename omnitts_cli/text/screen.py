@@ -1,7 +1,5 @@
 """Text as screen readers say it: characters and keys by their names, words spelled, punctuation spoken."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 

@@ -1,8 +1,6 @@
 """English short forms, none of them a word itself, and what they stand for: the splitter knows that a sentence goes on
 behind them before a small letter or a digit, and the reader says them in full."""
 
-from __future__ import annotations
-
 SHORT_ENGLISH: dict[str, str] = {
     short: (long or short).replace("_", " ")
     for short, _, long in (entry.partition("=") for entry in (

@@ -5,8 +5,6 @@ with letters and simple punctuation only; it refuses what it cannot turn into th
 and tests/text/written_forms.tsv says what each written form becomes.
 """
 
-from __future__ import annotations
-
 import html
 import re
 import unicodedata

@@ -4,8 +4,6 @@ A finished line never waits for the next one: the text of the line alone decides
 largest width, counted in columns (a CJK character fills two), and is cut at the best place before it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from typing import Literal

@@ -1,7 +1,5 @@
 """Subtitles: when each sentence, or each word, is spoken, as SRT, WebVTT or JSON text."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Words in letters that a model cannot read: left out, spelled by the names of their letters, or refused."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """An Ascend NPU as a device. Tested against the vendor's interface; not run on the hardware yet."""
 
-from __future__ import annotations
-
 import torch
 
 from omnitts_cli.devices.accelerator import Accelerator

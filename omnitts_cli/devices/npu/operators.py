@@ -2,8 +2,6 @@
 and masks are tensors on the device, so no host value becomes part of a graph.
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 import torch_npu

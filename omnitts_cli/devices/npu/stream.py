@@ -3,8 +3,6 @@
 No operator here takes lengths from the host, so a replay needs no `graph.update` before it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -4,8 +4,6 @@ torch_npu fails far from the cause when they do not: without CANN it misses a li
 crashes, and beside a CUDA device it refuses to work.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import re
 from types import ModuleType

@@ -5,8 +5,6 @@ inside. The library lies beside its sources and has their hash in its name, so o
 loaded. Only the standard library is imported, because an installer has nothing else.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import platform

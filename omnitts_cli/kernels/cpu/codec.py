@@ -4,8 +4,6 @@ Convolutions of few columns are one matrix product, because a library's convolut
 ones are torch's, in channels-last layout. NumPy's sine takes 0.4 of the time of torch's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Sampling codes on a CPU, row by row: probabilities are computed only for codes that may be drawn."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

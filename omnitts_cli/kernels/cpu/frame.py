@@ -1,7 +1,5 @@
 """A frame's bookkeeping on a CPU: with NumPy for all slots at once where possible, else slot by slot."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor

@@ -4,8 +4,6 @@ ctypes releases Python's lock during a call. The library keeps no state of its o
 call it at once. Does not import torch.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

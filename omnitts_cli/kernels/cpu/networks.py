@@ -6,8 +6,6 @@ from memory for every chunk, so with `halves` its large matrices are stored in f
 threads. Sums are float32 in any case. Weights in 8 bits are in quantised.py.
 """
 
-from __future__ import annotations
-
 import ctypes
 import sys
 import threading
@@ -451,7 +449,7 @@ def text_rows(native: library.QuantisedLibrary, parts: TextParts) -> Callable[[A
 # ---- from codes to sound
 
 
-def fuse_decoder(native: library.Library, parts: DecoderParts, halves: bool) -> NativeDecoder:
+def fuse_decoder(native: library.Library, parts: DecoderParts, halves: bool) -> "NativeDecoder":
     """A decoder as one call."""
     return NativeDecoder(native, parts, halves)
 

@@ -4,8 +4,6 @@ A matrix is a uint8 tensor that begins with its shape. It stands in the place of
 recognise it by its type.
 """
 
-from __future__ import annotations
-
 import ctypes
 import sys
 from collections.abc import Callable, Sequence

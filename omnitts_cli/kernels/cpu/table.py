@@ -1,7 +1,5 @@
 """Operations of the compiled library on tensors of PyTorch. The library is the first argument."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

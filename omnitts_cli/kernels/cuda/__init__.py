@@ -11,8 +11,6 @@ They suit the released shapes in bfloat16. kernels/choose.py says for which rows
 `kernels/triton` stand in where these cannot be compiled.
 """
 
-from __future__ import annotations
-
 import torch
 
 from omnitts_cli.errors import DeviceError

@@ -1,8 +1,6 @@
 """Attention of a frame as one kernel, which begins before the previous kernel ends: `attend.cu` for the predictor's
 short cache, `attend_long.cu` for the talker's."""
 
-from __future__ import annotations
-
 import ctypes
 import functools
 from ctypes import c_float, c_int64, c_void_p

@@ -4,8 +4,6 @@ It reads the result of the last rise, before the snake. Intermediate results sta
 read once and only its sample is written.
 """
 
-from __future__ import annotations
-
 import ctypes
 import functools
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ A program (thread block) reads its columns of x once; the kernels in Triton read
 outputs.
 """
 
-from __future__ import annotations
-
 import ctypes
 import functools
 from ctypes import c_int, c_int64, c_void_p

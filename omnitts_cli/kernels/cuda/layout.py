@@ -1,7 +1,5 @@
 """The order of a decoder stack's weights for the persistent kernels."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -175,7 +173,7 @@ class Lines:
     down: Tensor  # [layers, 128, elements] as one row reads it, for which the order above does not suit
 
     @staticmethod
-    def of(layers: Sequence[LayerWeights], in_parts: bool) -> Lines:
+    def of(layers: Sequence[LayerWeights], in_parts: bool) -> "Lines":
         """The lines of these layers."""
         like = layers[0].down
         layout = Layout(like.device, like.shape[0] // 1024)

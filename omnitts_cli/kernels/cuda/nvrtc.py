@@ -4,8 +4,6 @@ Compiled kernels are kept in the user's cache folder. Their names hold a digest 
 each file begins with the digest of its content, so a damaged file is compiled again.
 """
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import hashlib

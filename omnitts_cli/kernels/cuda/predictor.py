@@ -2,8 +2,6 @@
 more, layer by layer (`rows.py`).
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Mapping
 from ctypes import c_int, c_void_p
@@ -49,7 +47,7 @@ class _Variant:
     sums: int  # bytes of the sums in it
 
     @staticmethod
-    def of(rows: int, device: torch.device, exact: bool, defines: Mapping[str, int]) -> _Variant:
+    def of(rows: int, device: torch.device, exact: bool, defines: Mapping[str, int]) -> "_Variant":
         alone, eights, ring = rows == 1, -(-rows // 8), 34 if rows == 16 else 36
         shared = ring * 4096 + ring // (4 if alone else 2) * 16 + eights * (8 * (832 + 576) + 512)
         shared += 8 * ((2560 if eights == 1 else 3328) + 128) + 16 + 128 + 40960

@@ -1,7 +1,5 @@
 """Products of 17 to 256 rows whose weights are fetched before the previous kernel has ended (`prefetched.cu`)."""
 
-from __future__ import annotations
-
 import ctypes
 import functools
 from ctypes import c_int, c_uint32, c_uint64, c_void_p

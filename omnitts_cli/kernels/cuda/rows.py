@@ -5,8 +5,6 @@ persistent kernels. A row has the same bits alone, among any others, and in the 
 prompts go through the same kernels; from 256 rows on, their products have larger tiles (`rows_tile.cu`).
 """
 
-from __future__ import annotations
-
 import ctypes
 import functools
 from collections.abc import Callable

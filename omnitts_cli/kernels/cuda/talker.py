@@ -1,7 +1,5 @@
 """A step of the talker as one persistent kernel for up to 8 rows (`talker.cu`), layer by layer for more (`rows.py`)."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from ctypes import c_int, c_int64, c_void_p
@@ -49,7 +47,7 @@ class _Variant:
     sums: int  # bytes of the sums in it
 
     @staticmethod
-    def of(norm: Tensor, alone: bool, exact: bool, defines: Mapping[str, int]) -> _Variant:
+    def of(norm: Tensor, alone: bool, exact: bool, defines: Mapping[str, int]) -> "_Variant":
         blocks, rows = norm.shape[0] // 1024, 1 if alone else MOST_ROWS
         warp, units, attended = 2560 if blocks == 1 else 3328, 768 * blocks + 64, 256 if alone else 576
         shared = 36 * 4096 + 8 * (warp + units + attended) + 512 + 16 + (9 if alone else 18) * 16 + 8192 + 128 + 1024

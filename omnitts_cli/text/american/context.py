@@ -4,8 +4,6 @@ An averaged perceptron trained by `training/parts_of_speech.py`. It looks at the
 the parts of speech that those usually are; so any word can be tagged on its own, and only ambiguous ones are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol

@@ -5,8 +5,6 @@ an empty one means that the letters are named. A `-` before the first reading ma
 Sounds are stored as one byte each.
 """
 
-from __future__ import annotations
-
 import json
 import struct
 import zlib

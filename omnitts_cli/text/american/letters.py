@@ -4,8 +4,6 @@ A small network, trained by `training/letter_sounds.py`: convolutions read the w
 sounds of each letter in turn, and knows the two that it named before. The file is a zip of 8-bit weights.
 """
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Mapping, Sequence

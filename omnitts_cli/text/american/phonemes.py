@@ -5,8 +5,6 @@ voice rises: a question whose voice falls ends in a full stop (`questions.py`). 
 phonetic alphabet, where misaki and our dictionary have one capital.
 """
 
-from __future__ import annotations
-
 import re
 from itertools import zip_longest
 

@@ -3,8 +3,6 @@
 The phonemes of such a question end in a full stop. So a question mark in phonemes means that the voice rises.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 

@@ -4,8 +4,6 @@ A rule names a reading of `training/own_words.txt` or of the dictionary, and loo
 the word, right before it, or right after it. The first rule that fits wins; without one, the part of speech decides.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path

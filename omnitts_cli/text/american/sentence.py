@@ -3,8 +3,6 @@
 Read from the end, as "the", "a" and "to" sound different before a vowel, and function words at the end of a clause.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import cached_property, lru_cache

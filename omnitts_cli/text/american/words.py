@@ -3,8 +3,6 @@
 A word that is said in more than one way gives its readings by part of speech; `sentence.py` chooses.
 """
 
-from __future__ import annotations
-
 import re
 from functools import cached_property
 from pathlib import Path

@@ -5,8 +5,6 @@ which vowel of a word has the stress, by the end of the word; which others have 
 letter stands for. Each has only the contexts that differ from what shorter ones say.
 """
 
-from __future__ import annotations
-
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping

@@ -4,8 +4,6 @@ The string is that of `sentence`, with a letter for nasal vowels, so that a word
 the voice rises: a question that begins with a word that asks ends in a full stop, as the English ones do.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 

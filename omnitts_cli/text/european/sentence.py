@@ -3,8 +3,6 @@
 Words are apart by one space. Stress marks stand right before vowels; `,.!?` follow words.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from functools import cache

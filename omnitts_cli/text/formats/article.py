@@ -1,7 +1,5 @@
 """The article of a web page, without what surrounds it, found by trafilatura, which is imported here and late."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from omnitts_cli.errors import InputError, UsageError

@@ -1,7 +1,5 @@
 """Block: a paragraph of a document, or a pause. Document: its chapters. And the limits of untrusted documents."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from omnitts_cli.text.piece import Break

@@ -1,7 +1,5 @@
 """Chapters of documents without a table of contents: by their headings, or by lines such as "Chapter 7"."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

@@ -3,8 +3,6 @@
 Read with an HTML parser: it knows no entities of untrusted files, and many of these files are not well-formed.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from html.parser import HTMLParser
 

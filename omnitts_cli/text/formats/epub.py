@@ -4,8 +4,6 @@ The spine gives the order, the table of contents the titles. A chapter goes from
 of its own, several files, or a part of one. Without a usable table of contents, a file is a chapter.
 """
 
-from __future__ import annotations
-
 import codecs
 import posixpath
 import re
@@ -55,7 +53,7 @@ def epub_document(file: BinaryIO, name: str, level: int | None = None) -> Docume
 
 
 @contextmanager
-def opened(file: BinaryIO, name: str) -> Iterator[EpubArchive]:
+def opened(file: BinaryIO, name: str) -> "Iterator[EpubArchive]":
     """The open book; InputError for what is not one."""
     try:
         with zipfile.ZipFile(file) as archive:

@@ -3,8 +3,6 @@
 Scripts, menus, form controls, code blocks, footnotes and what a page hides are not spoken.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator
 from html.parser import HTMLParser

@@ -1,7 +1,5 @@
 """Markdown: the words without the marks. Code blocks, HTML, link targets, front matter and footnotes are not spoken."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

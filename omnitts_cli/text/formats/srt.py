@@ -1,7 +1,5 @@
 """Subtitle files as text. Cues are spoken by their start times; a wrong time is a notice, not an error."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

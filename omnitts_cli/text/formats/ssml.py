@@ -1,7 +1,5 @@
 """SSML: words, sentences, paragraphs and breaks. No DTD, no entities, no unknown tags, little nesting."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Money, fractions, powers, ranges and ratios. A number with a unit, or on its own, is in `measures.py`."""
 
-from __future__ import annotations
-
 import re
 
 from omnitts_cli.text.numerals import cardinal, number, ordinal, pairs, whole, year

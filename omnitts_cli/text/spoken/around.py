@@ -3,8 +3,6 @@
 What a letter, a hyphen or a stroke means is decided from these, and from nothing farther away than REACH.
 """
 
-from __future__ import annotations
-
 import re
 
 REACH = 48

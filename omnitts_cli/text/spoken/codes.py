@@ -1,7 +1,5 @@
 """What is read character by character: addresses, telephone numbers, versions, hashes, numbers of rooms and roads."""
 
-from __future__ import annotations
-
 import re
 
 from omnitts_cli.text.numerals import cardinal, digits, pairs, whole, year

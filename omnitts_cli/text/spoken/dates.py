@@ -1,7 +1,5 @@
 """Dates, times of day, durations and decades."""
 
-from __future__ import annotations
-
 import re
 
 from omnitts_cli.text.numerals import cardinal, decade, digits, number, ordinal, year

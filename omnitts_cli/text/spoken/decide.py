@@ -3,8 +3,6 @@
 Each decision looks at the classes of what is beside it first (a number, a capital, a sign), then at words.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Literal
 

@@ -3,8 +3,6 @@
 Another language is another module with the same names, and its own file of lines in tests/text.
 """
 
-from __future__ import annotations
-
 
 def words(text: str) -> frozenset[str]:
     return frozenset(text.split())

@@ -1,7 +1,5 @@
 """The forms of a number in figures, and what they amount to in words."""
 
-from __future__ import annotations
-
 import re
 
 from omnitts_cli.text.numerals import cardinal, digits, number

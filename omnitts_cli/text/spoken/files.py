@@ -1,7 +1,5 @@
 """Addresses of pages and people, paths and names of files, which are read with their dots and strokes."""
 
-from __future__ import annotations
-
 import re
 
 from omnitts_cli.text.numerals import digits, pairs, whole

@@ -1,7 +1,5 @@
 """A number and what follows it: a unit, percent, feet and inches, a multiplier, an ordinal; or a number on its own."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Addresses: streets, towns and their states, and what is numbered in a building."""
 
-from __future__ import annotations
-
 import re
 
 from omnitts_cli.text.numerals import digits, pairs

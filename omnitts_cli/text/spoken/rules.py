@@ -4,8 +4,6 @@ A rule says with what it begins, so that few rules are tried at each place. Its 
 None where the neighbours show that something else is meant; then the next rule is tried.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Iterable
 from functools import cache

@@ -1,7 +1,5 @@
 """Short forms of words, words of chat, and Roman numerals."""
 
-from __future__ import annotations
-
 import re
 
 from omnitts_cli.text.abbreviations import rules_for

@@ -1,7 +1,5 @@
 """Signs between words: operators of code and of mathematics, tags, hash and dollar signs, faces, arrows, flags."""
 
-from __future__ import annotations
-
 import re
 
 from omnitts_cli.text.numerals import cardinal, digits, pairs

@@ -1,7 +1,5 @@
 """Units of measurement and money: how they are written, and their names for one and for several."""
 
-from __future__ import annotations
-
 import re
 
 UNITS = {

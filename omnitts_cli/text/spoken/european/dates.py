@@ -1,7 +1,5 @@
 """Dates, times and durations, by a language's table."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from omnitts_cli.text.spoken.european.figures import SPACES, cardinal, counted

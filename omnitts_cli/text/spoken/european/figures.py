@@ -1,7 +1,5 @@
 """Figures -> number words of a language, by its table."""
 
-from __future__ import annotations
-
 import re
 
 from omnitts_cli.text.spoken.european.table import LanguageTable, changed

@@ -1,7 +1,5 @@
 """The table of Italian."""
 
-from __future__ import annotations
-
 from omnitts_cli.text.spoken.european.table import (
     Calendar,
     Coin,

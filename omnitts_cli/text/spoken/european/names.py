@@ -1,7 +1,5 @@
 """Ordinals, Roman numerals, short forms and signs, by a language's table."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from functools import partial

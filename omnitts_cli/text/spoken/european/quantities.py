@@ -1,7 +1,5 @@
 """Money, units, percentages, fractions, telephone numbers and numbers on their own, by a language's table."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from functools import partial

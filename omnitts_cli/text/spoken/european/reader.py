@@ -1,7 +1,5 @@
 """Text of a language with a table -> the same with numbers, dates, money, units and short forms as words."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import cache

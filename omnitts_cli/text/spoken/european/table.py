@@ -1,7 +1,5 @@
 """What the rules need to know of a language."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
