@@ -107,93 +107,14 @@ class Linear(Protocol):
         ...
 
 
-class AttendCached(Protocol):
-    def __call__(
-        self,
-        qkv: Tensor,  # [B, P, (heads + 2 kv) D]
-        q_weight: Tensor,  # [D]
-        k_weight: Tensor,  # [D]
-        eps: float,
-        cos: Tensor,  # [capacity, D / 2] float32, by position
-        sin: Tensor,
-        keys: Tensor,  # [slots, kv, capacity, D], written at `positions`
-        values: Tensor,
-        slots: Tensor,  # [B] int64
-        positions: Tensor,  # [B, P] int64
-        width: int,  # every position of this call is below it
-        /,
-    ) -> Tensor:
-        """Norm and rotate queries and keys, write keys and values, attend to all positions so far: [B, P, heads D]."""
-        ...
-
-
-class Choose(Protocol):
-    def __call__(
-        self,
-        logits: Tensor,  # [B, V]
-        seeds: Tensor,  # [B] int64
-        frames: Tensor,  # [B] int64
-        group: int,
-        temperature: Tensor,  # [B] float32; 0 is greedy
-        top_k: Tensor,  # [B] int64; 0 keeps all
-        top_p: Tensor,  # [B] float32
-        /,
-    ) -> Tensor:
-        """One code per row: [B] int64."""
-        ...
-
-
-class ChooseRow(Protocol):
-    def __call__(
-        self,
-        logits: Tensor,  # these seven as in Choose
-        seeds: Tensor,
-        frames: Tensor,
-        group: int,
-        temperature: Tensor,
-        top_k: Tensor,
-        top_p: Tensor,
-        table: Normed | None,  # rows [codes, W]
-        /,
-    ) -> tuple[Tensor, Normed | None]:
-        """Codes [B], and their rows of the table [B, W]; a code beyond the table gets its last row."""
-        ...
-
-
-class FirstScores(Protocol):
-    def __call__(
-        self,
-        logits: Tensor,  # [B, V]
-        seen: Tensor,  # [slots, codes] bool
-        slots: Tensor,  # [B] int64
-        frames: Tensor,  # [B] int64: made so far
-        penalty: Tensor,  # [B] float32
-        ignore_end: Tensor,  # [B] bool
-        least: int,  # frames before which the end code may not come
-        end: int,
-        /,
-    ) -> Tensor:
-        """Scores of group 0 before temperature: repetition penalty, minimum length, suppression. [B, V] float32."""
-        ...
-
-
-class FinishFrame(Protocol):
-    def __call__(
-        self,
-        table: Columns,
-        slots: Tensor,  # [B] int64
-        made: Tensor,  # [B], as `begin` returned it
-        may: Tensor,  # [B] bool, likewise
-        logits: Tensor,  # [B, V]
-        codes: Tensor,  # [B, G]; group 0 may be the end code
-        ignore_end: Tensor,  # [B] bool
-        tables: CodeTables,
-        end: int,
-        stall: int,
-        /,
-    ) -> None:
-        """Write the results of a frame into the table."""
-        ...
+AttendCached = Callable[[Tensor, Tensor, Tensor, float, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, int], Tensor]
+Choose = Callable[[Tensor, Tensor, Tensor, int, Tensor, Tensor, Tensor], Tensor]
+ChooseRow = Callable[[Tensor, Tensor, Tensor, int, Tensor, Tensor, Tensor, Normed | None], tuple[Tensor, Normed | None]]
+FirstScores = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, int, int], Tensor]
+FinishFrame = Callable[[Columns, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, CodeTables, int, int], None]
+LearnAttend = Callable[[Tensor, Tensor, Tensor, float, Tensor, Tensor, int], Tensor]
+CodecAttend = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, int, Tensor], None]
+"""The plain versions say what the arguments of these are: `plain.attend_cached`, `choose`, and so on."""
 
 
 class FusedStack(Protocol):
@@ -315,22 +236,6 @@ class LowRank(NamedTuple):
     end: int
 
 
-class LearnAttend(Protocol):
-    def __call__(
-        self,
-        qkv: Tensor,  # [B, P, (heads + 2 kv) D]
-        q_weight: Tensor,  # [D]
-        k_weight: Tensor,  # [D]
-        eps: float,
-        cos: Tensor,  # [P, D / 2] float32
-        sin: Tensor,
-        kv_heads: int,
-        /,
-    ) -> Tensor:
-        """Norm and rotate queries and keys, attend to all positions so far: [B, P, heads D]."""
-        ...
-
-
 @dataclass(frozen=True)
 class LearnOps:
     """Operations on whole sequences, with gradients: what learning does between its products."""
@@ -409,7 +314,9 @@ class Ops:
     # weight [..., outputs, inputs], inputs that share a scale -> a matrix in 8 bits, on its own device; a ValueError
     # says why there is none. None: `eight` makes them, or they have to be floats
     pack: Callable[[Tensor, int], Tensor] | None = None
-    choose_row: ChooseRow | None = None  # None: `choose`, then an embedding
+    # as `choose`, and a table, rows [codes, W] -> codes [B], and their rows [B, W]; a code beyond the table gets its
+    # last row. None: `choose`, then an embedding
+    choose_row: ChooseRow | None = None
     codec: CodecOps | None = None  # None: the codec runs its own layers
     fuse_stack: FuseStack | None = None
     # the talker's head, the MLP of text rows [N, W] -> [N, H] -> that MLP as one operation, or None
@@ -457,23 +364,6 @@ class CodecProduct(Protocol):
         out: Tensor | None = None,  # [B, columns, outputs] operands (half as many for swiglu), written
     ) -> None:
         """`before` gets weight x + bias + residual; `out` gets the activation of it."""
-        ...
-
-
-class CodecAttend(Protocol):
-    def __call__(
-        self,
-        qkv: Tensor,  # [B, T, 3 * heads * D] float32
-        rates: Tensor,  # [D / 2] float32: rotation per frame, in radians
-        frames: Tensor,  # [slots] int64 frames before this call
-        slots: Tensor,  # [B] int64
-        keys: Tensor,  # [slots, heads, ring, D] operands; frame f is stored at f % ring; written
-        values: Tensor,
-        window: int,  # frames each frame attends to, itself included; ring >= window - 1 + T
-        out: Tensor,  # [B, T, heads * D] operands, written
-        /,
-    ) -> None:
-        """Rotate, attend to the last `window` frames, write the new keys and values."""
         ...
 
 

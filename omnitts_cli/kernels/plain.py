@@ -73,8 +73,8 @@ def attend_cached(
     sin: Tensor,
     keys: Tensor,  # [slots, kv, capacity, D], written at `positions`
     values: Tensor,
-    slots: Tensor,  # [B]
-    positions: Tensor,  # [B, P]
+    slots: Tensor,  # [B] int64
+    positions: Tensor,  # [B, P] int64
     width: int,  # no position of this call is >= width; a bound known to the host
 ) -> Tensor:
     """Norm, rotate, write the new keys and values, attend to all positions so far: [B, P, heads * D]."""
@@ -146,9 +146,9 @@ def choose(
     seeds: Tensor,  # [B] int64
     frames: Tensor,  # [B] int64
     group: int,
-    temperature: Tensor,  # [B]; 0: the likeliest
-    top_k: Tensor,  # [B]; 0: all
-    top_p: Tensor,  # [B]
+    temperature: Tensor,  # [B] float32; 0: the likeliest
+    top_k: Tensor,  # [B] int64; 0: all
+    top_p: Tensor,  # [B] float32
 ) -> Tensor:
     """One code per row: [B] int64."""
     logits = logits.float()
@@ -179,6 +179,9 @@ def add_norm(product: Tensor, residual: Tensor, weight: Tensor, eps: float) -> N
 def attend(
     qkv: Tensor, q_weight: Tensor, k_weight: Tensor, eps: float, cos: Tensor, sin: Tensor, kv_heads: int
 ) -> Tensor:
+    """qkv [B, P, (heads + 2 kv) D]; cos, sin [P, D / 2] float32. Norm and rotate queries and keys, attend to all
+    positions so far: [B, P, heads D].
+    """
     q, k, v = split_heads(qkv, q_weight, k_weight, eps, cos[None], sin[None], kv_heads)
     shared = q.shape[2] // kv_heads
     q, k, v = (x.transpose(1, 2) for x in (q, k.repeat_interleave(shared, 2), v.repeat_interleave(shared, 2)))

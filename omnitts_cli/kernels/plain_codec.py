@@ -75,8 +75,8 @@ def residual_unit(x: Tensor, conv: Product, point: Product, residual: Tensor, ke
 def attend(
     qkv: Tensor,  # [B, T, 3 * heads * D] float32
     rates: Tensor,  # [D / 2] float32: radians a frame
-    frames: Tensor,  # [slots] how many came before
-    slots: Tensor,  # [B]
+    frames: Tensor,  # [slots] int64: how many came before
+    slots: Tensor,  # [B] int64
     keys: Tensor,  # [slots, heads, ring, D] operands; frame f lies at f % ring; written
     values: Tensor,
     window: int,  # frames each frame attends to, itself included; ring >= window - 1 + T

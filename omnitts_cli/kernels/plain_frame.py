@@ -35,7 +35,7 @@ def pick(columns: Sequence[Tensor], slots: Tensor) -> list[Tensor]:
 def first_scores(
     logits: Tensor,  # [B, V]
     seen: Tensor,  # [slots, codes] bool: what the repetition penalty is for
-    slots: Tensor,  # [B]
+    slots: Tensor,  # [B] int64
     frames: Tensor,  # [B] int64, made so far
     penalty: Tensor,  # [B] float32
     ignore_end: Tensor,  # [B] bool
@@ -64,9 +64,9 @@ def stop_reasons(ended: Tensor, broken: Tensor, made: Tensor, limit: Tensor, rep
 
 def finish(
     table: Columns,
-    slots: Tensor,  # [B]
+    slots: Tensor,  # [B] int64
     made: Tensor,  # [B], of `begin`
-    may: Tensor,
+    may: Tensor,  # [B] bool, likewise
     logits: Tensor,  # [B, V]
     codes: Tensor,  # [B, G]; group 0 may be the end code
     ignore_end: Tensor,  # [B] bool
