@@ -44,7 +44,7 @@ class Variant:
     """One way to run an operation."""
 
     name: str
-    runs: str  # "module:function" in kernels/; "" leaves the operation to those that it consists of
+    runs: str  # "module:function" or "module:class" in kernels/; "" leaves the operation to those that it consists of
     price: str
     device: str = ""  # "": any
     card: str = ""  # "": any
@@ -192,9 +192,9 @@ OPERATIONS = (
         LAYERS,
     ), order="exact", limit="most_rows", fuses=True),
     Operation("fuse_stack", "a stack in one call", calls.of_stack, (
-        native("quantised.c", "cpu.quantised:fuse_stack", QUANTISED, dtypes=(EIGHT,)),
-        native("language.c", "cpu.networks:fuse_stack", IN_C, calls.small, dtypes=(FP32,)),
-        in_python("stack.py", "cpu.stack:fuse_stack", PYTHON, calls.small, dtypes=(FP32,), rows=(1, 16)),
+        native("quantised.c", "cpu.quantised:QuantisedStack", QUANTISED, dtypes=(EIGHT,)),
+        native("language.c", "cpu.networks:NativeStack", IN_C, calls.small, dtypes=(FP32,)),
+        in_python("stack.py", "cpu.stack:FusedStack", PYTHON, calls.small, dtypes=(FP32,), rows=(1, 16)),
         Variant("layer by layer", "", REFERENCE),
     ), fuses=True),
     Operation("fuse_frame", "a frame in one call", calls.of_frame, (
@@ -344,7 +344,7 @@ OPERATIONS = (
         Variant("torch, the codec's own layers", "", REFERENCE),
     )),
     Operation("codec.fuse_decoder", "codec in one call", calls.of_decoder, (
-        native("codec.c", "cpu.networks:fuse_decoder", "1.4 to 1.9 times the speed of torch, 0.6B, 2 threads (AVX2)",
+        native("codec.c", "cpu.networks:NativeDecoder", "1.4 to 1.9 times the speed of torch, 0.6B, 2 threads (AVX2)",
                calls.few_tracks),
         Variant("layer by layer", "", REFERENCE),
     ), fuses=True),

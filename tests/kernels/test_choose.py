@@ -230,7 +230,8 @@ def test_every_function_of_the_table_exists() -> None:
     for variant, runs in functions():
         module, _, name = runs.partition(":")
         path = operators if module == "operators" else KERNELS / f"{module.replace('.', '/')}.py"
-        defined = {node.name for node in ast.parse(path.read_text("utf-8")).body if isinstance(node, ast.FunctionDef)}
+        nodes = ast.parse(path.read_text("utf-8")).body
+        defined = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
         assert name in defined | {"OPS", "LEARN"}, (variant.name, runs)
 
 

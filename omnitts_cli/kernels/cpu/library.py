@@ -5,8 +5,8 @@ call it at once. Does not import torch.
 """
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from omnitts_cli.kernels.cpu import build
@@ -17,25 +17,24 @@ memory."""
 P, N = ctypes.c_void_p, ctypes.c_int64
 
 
+Function = Callable[..., int]
+
+
+def takes(*arguments: Any, gives: Any = ctypes.c_int) -> dict[str, Any]:
+    """The types of a function of the library; without `gives` it returns a status."""
+    return {"argtypes": arguments, "restype": gives}
+
+
 @dataclass(frozen=True)
 class Library:
     """The functions of one instruction set."""
 
     variant: str
-    stack: Callable[..., int]
-    choose: Callable[..., int]
-    frame: Callable[..., int]
-    decode: Callable[..., int]
-    decode_bytes: Callable[..., int]
-
-
-ARGUMENTS = {
-    "stack": (P, P, P, N, P, P, P),
-    "choose": (P, N, N, N, P, P, P, P, P, P),
-    "frame": (P, P, N, P, ctypes.c_int),
-    "decode": (P, P, P, N, N, P, ctypes.c_int, P),
-    "decode_bytes": (P, N, N, ctypes.c_int),
-}
+    stack: Function = field(metadata=takes(P, P, P, N, P, P, P))
+    choose: Function = field(metadata=takes(P, N, N, N, P, P, P, P, P, P))
+    frame: Function = field(metadata=takes(P, P, N, P, ctypes.c_int))
+    decode: Function = field(metadata=takes(P, P, P, N, N, P, ctypes.c_int, P))
+    decode_bytes: Function = field(metadata=takes(P, N, N, ctypes.c_int, gives=N))
 
 
 @dataclass(frozen=True)
@@ -43,47 +42,32 @@ class QuantisedLibrary:
     """The functions for weights of 8 bits of one instruction set."""
 
     variant: str
-    stack: Callable[..., int]
-    frame: Callable[..., int]
-    multiply: Callable[..., int]
-    text: Callable[..., int]
-    make: Callable[..., int]
-    sum: Callable[..., int]
-
-
-QUANTISED_ARGUMENTS = {
-    "stack": (P, P, P, N, P, P, P, ctypes.c_int),
-    "frame": (P, P, N, P, ctypes.c_int),
-    "multiply": (P, P, N, P, ctypes.c_int),
-    "text": (P, P, N, P, ctypes.c_int),
-    "make": (P, N, N, N, P, ctypes.c_int),
-    "sum": (P, N),
-}
-RESULTS = {"decode_bytes": N, "sum": ctypes.c_uint64}
-"""What they return in place of a status."""
+    stack: Function = field(metadata=takes(P, P, P, N, P, P, P, ctypes.c_int))
+    frame: Function = field(metadata=takes(P, P, N, P, ctypes.c_int))
+    multiply: Function = field(metadata=takes(P, P, N, P, ctypes.c_int))
+    text: Function = field(metadata=takes(P, P, N, P, ctypes.c_int))
+    make: Function = field(metadata=takes(P, N, N, N, P, ctypes.c_int))
+    sum: Function = field(metadata=takes(P, N, gives=ctypes.c_uint64))
 
 
 def load(variant: str | None = None) -> Library | None:
     """The library of these sources for the best or the named instruction set; None where it was not built."""
-    if (found := _opened()) is None:
-        return None
-    variant = variant or _variants(found)[0]
-    return Library(variant, **_functions(found, ARGUMENTS, "", variant))
+    return _loaded(Library, "", variant or next(iter(usable()), ""))
 
 
 def load_quantised(variant: str | None = None) -> QuantisedLibrary | None:
     """The same for weights of 8 bits."""
+    return _loaded(QuantisedLibrary, "quantised_", variant or next(iter(quantised_usable()), ""))
+
+
+def _loaded(kind: Any, prefix: str, variant: str) -> Any:
     if (found := _opened()) is None:
         return None
-    variant = variant or _quantised_variants(found)[0]
-    return QuantisedLibrary(variant, **_functions(found, QUANTISED_ARGUMENTS, "quantised_", variant))
-
-
-def _functions(found: ctypes.CDLL, arguments: Mapping[str, Sequence[Any]], prefix: str, variant: str) -> dict[str, Any]:
-    functions = {name: getattr(found, f"{prefix}{name}_{variant}") for name in arguments}
-    for name, function in functions.items():
-        function.argtypes, function.restype = arguments[name], RESULTS.get(name, ctypes.c_int)
-    return functions
+    functions = {}
+    for one in fields(kind)[1:]:
+        functions[one.name] = function = getattr(found, f"{prefix}{one.name}_{variant}")
+        function.argtypes, function.restype = one.metadata["argtypes"], one.metadata["restype"]
+    return kind(variant, **functions)
 
 
 def handles(variant: str | None = None, eight: str | None = None) -> dict[str, Any]:
@@ -92,16 +76,26 @@ def handles(variant: str | None = None, eight: str | None = None) -> dict[str, A
     return {} if found is None or bits is None else {"c": found, "c8": bits}
 
 
-def quantised_usable() -> list[str]:
-    """The instruction sets for weights of 8 bits that this processor has, fastest first."""
-    found = _opened()
-    return [] if found is None else _quantised_variants(found)
-
-
 def usable() -> list[str]:
     """The instruction sets in the library that this processor has, fastest first."""
-    found = _opened()
-    return [] if found is None else _variants(found)
+    if (found := _opened()) is None:
+        return []
+    found.native_variant.restype = ctypes.c_char_p
+    compiled = list(build.variants())
+    return compiled[compiled.index(found.native_variant().decode()) :]
+
+
+def quantised_usable() -> list[str]:
+    """The same for weights of 8 bits. A compiler may have known fewer sets than the processor has; AVX-512 comes
+    without the VNNI of 256 bits.
+    """
+    if (found := _opened()) is None:
+        return []
+    found.native_quantised_variant.restype = ctypes.c_char_p
+    every = list(build.quantised_variants())
+    best = found.native_quantised_variant().decode()
+    below = [name for name in every[every.index(best) :] if name == best or name != "avxvnni"]
+    return [name for name in below if hasattr(found, f"quantised_stack_{name}")]
 
 
 def origin() -> tuple[str, str]:
@@ -128,18 +122,3 @@ def _opened() -> ctypes.CDLL | None:
         return ctypes.CDLL(str(build.library()))
     except OSError:
         return None
-
-
-def _variants(found: ctypes.CDLL) -> list[str]:
-    found.native_variant.restype = ctypes.c_char_p
-    compiled = list(build.variants())
-    return compiled[compiled.index(found.native_variant().decode()) :]
-
-
-def _quantised_variants(found: ctypes.CDLL) -> list[str]:
-    """A compiler may have known fewer sets than the processor has; AVX-512 comes without the VNNI of 256 bits."""
-    found.native_quantised_variant.restype = ctypes.c_char_p
-    every = list(build.quantised_variants())
-    best = found.native_quantised_variant().decode()
-    below = [name for name in every[every.index(best) :] if name == best or name != "avxvnni"]
-    return [name for name in below if hasattr(found, f"quantised_stack_{name}")]

@@ -323,13 +323,6 @@ def head_norms(block: LayerWeights, heads: int, kv_heads: int) -> np.ndarray:
     return single(np.concatenate([np.tile(q_norm, (heads, 1)), np.tile(k_norm, (kv_heads, 1))]))
 
 
-def fuse_stack(
-    native: library.Library, blocks: Sequence[LayerWeights], norm: Any, kv_heads: int, eps: float
-) -> NativeStack:
-    """The stack as one operation."""
-    return NativeStack(native, blocks, norm, kv_heads, eps)
-
-
 def fuse_frame(native: library.Library, parts: FrameParts) -> Callable[[Any], None]:
     """A frame of slots [B] as one call."""
     kept, weights = list[Any](), [parts.head, *parts.heads, *(parts.project or ())[:1]]
@@ -447,11 +440,6 @@ def text_rows(native: library.QuantisedLibrary, parts: TextParts) -> Callable[[A
 
 
 # ---- from codes to sound
-
-
-def fuse_decoder(native: library.Library, parts: DecoderParts, halves: bool) -> "NativeDecoder":
-    """A decoder as one call."""
-    return NativeDecoder(native, parts, halves)
 
 
 def halved(panels: np.ndarray) -> np.ndarray | None:

@@ -98,13 +98,6 @@ def _layer(block: LayerWeights, heads: int, kv_heads: int) -> tuple[np.ndarray, 
     return single(block.input_norm), head_norms(block, heads, kv_heads), single(block.mlp_norm)
 
 
-def fuse_stack(
-    native: library.QuantisedLibrary, blocks: Sequence[LayerWeights], norm: Any, kv_heads: int, eps: float
-) -> QuantisedStack:
-    """The stack as one operation."""
-    return QuantisedStack(native, blocks, norm, kv_heads, eps)
-
-
 def fuse_frame(native: library.QuantisedLibrary, parts: FrameParts) -> Callable[[Any], None]:
     """A frame of slots [B] as one call."""
     cache = cache_of(parts.cache.cos, parts.cache.sin, parts.cache.keys, parts.cache.values, HALF)

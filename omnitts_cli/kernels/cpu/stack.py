@@ -28,11 +28,6 @@ than a second call."""
 SIGNS = np.array([[-1], [1]], np.float32)
 
 
-def fuse_stack(blocks: Sequence[LayerWeights], norm: Tensor, kv_heads: int, eps: float) -> FusedStack:
-    """The stack as one operation."""
-    return FusedStack(blocks, norm, kv_heads, eps)
-
-
 class FusedStack:
     """The blocks and the final norm."""
 
