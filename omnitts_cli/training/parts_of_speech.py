@@ -96,7 +96,7 @@ def word_classes(lines: Iterable[Tagged]) -> dict[str, str]:
 def perceptron(lines: Sequence[Tagged], classes: dict[str, str]) -> dict[str, dict[str, float]]:
     """Averaged weights of the features."""
     samples = [
-        (features([word for word, _ in line], at, classes, kind), tag, kind)
+        (features([word for word, _ in line], at, classes.get, kind), tag, kind)
         for line in lines
         for at, (word, tag) in enumerate(line)
         if len(kind := classes.get(word.lower(), "")) > 1 and tag in kind

@@ -4,9 +4,9 @@ An averaged perceptron trained by `training/parts_of_speech.py`. It looks at the
 the parts of speech that those usually are; so any word can be tagged on its own, and only ambiguous ones are.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
-from typing import Protocol
 
 from omnitts_cli.text.american.dictionary import Dictionary, write
 
@@ -21,13 +21,17 @@ KEPT = 50_000  # features and words that were looked up lately
 EDGE = "|"  # before the first word and after the last
 
 
+Classes = Callable[[str], str | None]
+"""The usual tags of a word; None: it is not a common one."""
+
+
 class Tagger:
     """Its file is a dictionary of features, so that a word costs a few blocks of it."""
 
     def __init__(self, path: Path) -> None:
         self._features = Dictionary(path)
-        self._weights: dict[str, dict[str, float]] = {}  # those looked up lately
-        self.classes = Classes(self._features)
+        self._of = lru_cache(KEPT)(self._weights)
+        self.classes: Classes = lru_cache(KEPT)(lambda word: self._features.find(f"= {word}"))
 
     def tag(self, words: Sequence[str], at: int, kind: str) -> str:
         """The best of the tags in `kind` for the word at this place of a sentence in words and marks."""
@@ -38,39 +42,8 @@ class Tagger:
                     scores[tag] += weight
         return max(scores, key=scores.__getitem__)
 
-    def _of(self, feature: str) -> dict[str, float]:
-        weights = self._weights.get(feature)
-        if weights is None:
-            line = self._features.find(feature) or ""
-            if len(self._weights) > KEPT:
-                self._weights.clear()
-            weights = self._weights[feature] = {part[0]: float(part[1:]) for part in line.split()}
-        return weights
-
-
-class Classes:
-    """The usual tags of common words."""
-
-    def __init__(self, features: Dictionary) -> None:
-        self._features = features
-        self._found: dict[str, str | None] = {}
-
-    def get(self, word: str) -> str | None:
-        """None: the word is not a common one."""
-        found = self._found.get(word, "")
-        if found == "":
-            if len(self._found) > KEPT:
-                self._found.clear()
-            found = self._found[word] = self._features.find(f"= {word}")
-        return found
-
-
-class ClassLookup(Protocol):
-    """`Classes`, or a plain dictionary."""
-
-    def get(self, word: str, /) -> str | None:
-        """The usual tags of a word."""
-        ...
+    def _weights(self, feature: str) -> dict[str, float]:
+        return {part[0]: float(part[1:]) for part in (self._features.find(feature) or "").split()}
 
 
 def write_tagger(path: Path, classes: Mapping[str, str], weights: Mapping[str, Mapping[str, float]]) -> None:
@@ -80,11 +53,11 @@ def write_tagger(path: Path, classes: Mapping[str, str], weights: Mapping[str, M
     write(path, lines.items())
 
 
-def usual(word: str, classes: ClassLookup) -> str:
+def usual(word: str, classes: Classes) -> str:
     """The tags that a word often has."""
     if not word[0].isalpha():
         return word
-    known = classes.get(word.lower())
+    known = classes(word.lower())
     if known is not None:
         return "S" if known == "N" and word.endswith("s") and not word.endswith("ss") else known
     if word[0].isupper():
@@ -92,7 +65,7 @@ def usual(word: str, classes: ClassLookup) -> str:
     return next((tags for ending, tags in ENDINGS if word.endswith(ending)), "?")
 
 
-def features(words: Sequence[str], at: int, classes: ClassLookup, kind: str) -> list[str]:
+def features(words: Sequence[str], at: int, classes: Classes, kind: str) -> list[str]:
     """What the choice depends on. The word itself counts only if it is a common one."""
     around = [words[n] if 0 <= n < len(words) else EDGE for n in (at - 2, at - 1, at, at + 1, at + 2)]
     earlier, before, word, after, later = (w.lower() for w in around)

@@ -31,8 +31,7 @@ class SentenceReader:
     def __init__(self, folder: Path = HERE) -> None:
         self._folder = folder
         self._words = WordReader(folder)
-        self._cache: dict[tuple[str, bool] | str, str | Readings] = {}
-        self._onsets: dict[str, bool | None] = {}
+        self._readings = lru_cache(KEPT)(self._found)
 
     @cached_property
     def _tagger(self) -> Tagger:
@@ -50,56 +49,32 @@ class SentenceReader:
                 sounds, vowel = "." if word == "?" and falls(words, at) else word, None
             else:
                 sounds = self._sounds(words, at, vowel)
-                vowel = self._onset(sounds, vowel)
+                vowel = onset if (onset := begins_with_vowel(sounds)) is not None else vowel
             if start <= places[at][0] and (end is None or places[at][0] < end) and sounds:
                 said.append(sounds if word in MARKS else f" {sounds}")
         return "".join(reversed(said))
 
-    def _onset(self, sounds: str, after: bool | None) -> bool | None:
-        """Whether a vowel comes next; `after` what follows this word. A reduced vowel says nothing."""
-        found = self._onsets.get(sounds, 0)
-        if found == 0:
-            first = next((sound for sound in sounds if sound in VOWELS or sound in CONSONANTS), None)
-            found = None if first is None else first in VOWELS
-            if len(self._onsets) > KEPT:
-                self._onsets.clear()
-            self._onsets[sounds] = found
-        return after if found is None else bool(found)
-
     def _sounds(self, words: Sequence[str], at: int, vowel: bool | None) -> str:
         word = words[at]
-        readings = self._cache.get(word)
-        if readings is None:
-            if len(word) > 1 and word.isupper():
-                return self._in_capitals(words, at, vowel)
-            readings = self._keep(word, word, False)
-        if readings.__class__ is str:
-            return readings  # type: ignore[return-value]
-        return self._chosen(readings, words, at, vowel)  # type: ignore[arg-type]
+        if len(word) == 1 or not word.isupper():
+            readings = self._readings(word, False)
+        elif words[at + 1 : at + 2] == ["and"] and re.fullmatch("[A-Z]", "".join(words[at + 2 : at + 3])):
+            return self._words.spelled(word)  # AT&T
+        else:
+            readings = self._readings(word, self._shouted(words, at))
+        return readings if isinstance(readings, str) else self._chosen(readings, words, at, vowel)
 
-    def _keep(self, key: str | tuple[str, bool], word: str, shouted: bool) -> str | Readings:
-        if len(self._cache) > KEPT:
-            self._cache.clear()
+    def _found(self, word: str, shouted: bool) -> str | Readings:
         special = SPECIAL.get(word.lower()) if word != "AM" or shouted else None
-        readings = dict(special) if special else self._words.readings(word, shouted)
-        self._cache[key] = readings
-        return readings
+        return special or self._words.readings(word, shouted)
 
-    def _in_capitals(self, words: Sequence[str], at: int, vowel: bool | None) -> str:
-        """An acronym, or one word of several that are shouted."""
+    def _shouted(self, words: Sequence[str], at: int) -> bool:
+        """Whether a word in capitals is one of several that are shouted, or an acronym."""
         near = [words[n] for n in range(max(0, at - 2), min(len(words), at + 3)) if n != at]
         long = [word for word in near if len(word) > 1 and word.isalpha()]
-        word = words[at]
-        shouted = sum(word.isupper() for word in long) * 2 > len(long) > 0 and any(
-            self._words.ordinary(other) for other in (*long, word) if other.isupper()
+        return sum(word.isupper() for word in long) * 2 > len(long) > 0 and any(
+            self._words.ordinary(other) for other in (*long, words[at]) if other.isupper()
         )
-        if words[at + 1 : at + 2] == ["and"] and re.fullmatch("[A-Z]", "".join(words[at + 2 : at + 3])):
-            return self._words.spelled(word)  # AT&T
-        key = (word, shouted)
-        readings = self._cache.get(key)
-        if readings is None:
-            readings = self._keep(key, word, shouted)
-        return readings if isinstance(readings, str) else self._chosen(readings, words, at, vowel)
 
     # ---- words with several readings
 
@@ -137,6 +112,12 @@ class SentenceReader:
         if vowel is None:
             return readings["alone"]
         return readings["vowel" if vowel else "before"]
+
+
+@lru_cache(KEPT)
+def begins_with_vowel(sounds: str) -> bool | None:
+    """None: a reduced vowel says nothing."""
+    return next((sound in VOWELS for sound in sounds if sound in VOWELS or sound in CONSONANTS), None)
 
 
 def kind_of(word: str) -> str:
