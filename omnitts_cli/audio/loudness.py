@@ -11,7 +11,7 @@ import numpy as np
 
 from omnitts_cli.audio.limiter import CEILING, Limiter
 from omnitts_cli.audio.pcm import dbfs, gain, require_finite
-from omnitts_cli.audio.sinks import BaseSink, Sink
+from omnitts_cli.audio.sinks import Sink
 
 BLOCK_S, STEP_S = 0.4, 0.1
 ABSOLUTE_GATE = -70.0
@@ -201,7 +201,7 @@ def limited(blocks: Iterable[np.ndarray], rate: int, gain_db: float) -> Iterator
     yield limiter.flush()
 
 
-class LoudnessSink(BaseSink):
+class LoudnessSink(Sink):
     """Brings a sound to a target loudness before another sink. Passes nothing on until all of it has arrived."""
 
     def __init__(self, inner: Sink, target_lufs: float, rate: int = 24_000) -> None:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Protocol, Self
+from typing import BinaryIO, Self
 
 import numpy as np
 
@@ -21,47 +21,12 @@ from omnitts_cli.audio.target import OutputTarget, is_special, open_target
 from omnitts_cli.errors import DeviceError, OmniError, UsageError
 
 
-class Sink(Protocol):
+class Sink:
     """A place for sound. `notices`: messages for the user, collected while writing."""
-
-    notices: list[str]
-
-    @property
-    def unwritten(self) -> Path | None:
-        """The file that `finish` will put in place. None after that, and for outputs that are written directly."""
-        ...
-
-    def write(self, samples: np.ndarray) -> None:
-        """Takes a block of mono float32 at the model's rate; raises GuardError for NaN or Inf."""
-        ...
-
-    def sentence_done(self) -> None:
-        """Marks that everything written so far is a whole number of sentences."""
-        ...
-
-    def finish(self) -> None:
-        """Closes the target and puts it in place."""
-        ...
-
-    def interrupt(self) -> Path | None:
-        """Closes early and keeps finished sentences; returns the path of the kept file, if any."""
-        ...
-
-    def discard(self) -> None:
-        """Closes and leaves no trace. Safe to call at any time, also twice."""
-        ...
-
-
-class BaseSink:
-    """The part that all sinks share: counting sentences, and discarding what was not finished."""
 
     def __init__(self) -> None:
         self.notices: list[str] = []
         self.sentences = 0
-
-    @property
-    def unwritten(self) -> Path | None:
-        return None
 
     def __enter__(self) -> Self:
         return self
@@ -71,10 +36,29 @@ class BaseSink:
     ) -> None:
         self.discard()
 
+    @property
+    def unwritten(self) -> Path | None:
+        """The file that `finish` will put in place. None after that, and for outputs that are written directly."""
+        return None
+
+    def write(self, samples: np.ndarray) -> None:
+        """Takes a block of mono float32 at the model's rate; raises GuardError for NaN or Inf."""
+        raise NotImplementedError
+
     def sentence_done(self) -> None:
+        """Marks that everything written so far is a whole number of sentences."""
         self.sentences += 1
 
+    def finish(self) -> None:
+        """Closes the target and puts it in place."""
+        raise NotImplementedError
+
+    def interrupt(self) -> Path | None:
+        """Closes early and keeps finished sentences; returns the path of the kept file, if any."""
+        raise NotImplementedError
+
     def discard(self) -> None:
+        """Closes and leaves no trace. Safe to call at any time, also twice."""
         raise NotImplementedError
 
 
@@ -96,7 +80,7 @@ class Track:
         self.encoder.close()
 
 
-class FileSink(BaseSink):
+class FileSink(Sink):
     """A file. A regular one appears whole, in one step, at `finish`; anything else is written in place, from the first
     sound on.
 
@@ -172,7 +156,7 @@ FIRST_BYTES = 512
 """sox finds the format in the first read of a pipe, which has to have 256 bytes: more than most headers."""
 
 
-class PipeSink(BaseSink):
+class PipeSink(Sink):
     """Standard output, or any open file: a pipe, a socket, a file object. Every block leaves at once.
 
     The header leaves together with the first sound.
@@ -229,7 +213,7 @@ def refuse_terminal(file: object) -> None:
         )
 
 
-class MemorySink(BaseSink):
+class MemorySink(Sink):
     """Keeps the sound: for the library, for codes of a voice, for tests."""
 
     def __init__(self) -> None:
@@ -256,7 +240,7 @@ class MemorySink(BaseSink):
         pass
 
 
-class TeeSink(BaseSink):
+class TeeSink(Sink):
     """Several sinks at once, such as a file and the loudspeaker.
 
     If the loudspeaker fails half-way, the file is still written, and `finish` reports it.

@@ -14,7 +14,7 @@ import numpy as np
 from omnitts_cli.audio.pcm import require_finite, silence
 from omnitts_cli.audio.player import find_player
 from omnitts_cli.audio.resample import Resampler
-from omnitts_cli.audio.sinks import BaseSink
+from omnitts_cli.audio.sinks import Sink
 from omnitts_cli.errors import DeviceError
 
 PREBUFFER_S = 0.2
@@ -48,7 +48,7 @@ class SoundOutput(Protocol):
     def played_s(self) -> float: ...
 
 
-class SpeakerSink(BaseSink):
+class SpeakerSink(Sink):
     """Plays while it is written to. `pause` holds the sound; `stop` of it is `discard`."""
 
     def __init__(self, output: SoundOutput, source_rate: int = 24_000) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from omnitts_cli.audio import aac, pyav
 from omnitts_cli.audio.encode import SoundFormat
 from omnitts_cli.audio.pyav import MediaError
-from omnitts_cli.audio.sinks import BaseSink
+from omnitts_cli.audio.sinks import Sink
 from omnitts_cli.audio.target import open_target
 from omnitts_cli.books.aac import mux
 from omnitts_cli.books.marks import Mark, Marks
@@ -43,7 +43,7 @@ def read_cover(name: str) -> bytes:
     return data
 
 
-class M4bSink(BaseSink):
+class M4bSink(Sink):
     """The file, complete or not at all. `marks` is filled in before `finish`; `work` is for temporary files."""
 
     def __init__(self, path: Path, work: Path, marks: Marks, *, no_clobber: bool = False) -> None:

@@ -27,7 +27,7 @@ from omnitts_cli.audio.encode import SoundFormat
 from omnitts_cli.audio.loudness import LoudnessSink, Meter
 from omnitts_cli.audio.outlet import Outlet
 from omnitts_cli.audio.pcm import dbfs
-from omnitts_cli.audio.sinks import BaseSink, Track
+from omnitts_cli.audio.sinks import Sink, Track
 from omnitts_cli.errors import OmniError, OutputError
 from omnitts_cli.fleet import disk
 
@@ -55,7 +55,7 @@ class SoundFigures:
     lufs: float | None
 
 
-class PartSink(BaseSink):
+class PartSink(Sink):
     """A sound file that is being made. Nothing is left of one that was discarded."""
 
     def __init__(self, path: Path, recipe: SoundRecipe) -> None:

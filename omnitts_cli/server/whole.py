@@ -14,7 +14,7 @@ import numpy as np
 
 from omnitts_cli.audio.loudness import LoudnessSink
 from omnitts_cli.audio.outlet import Outlet, write_error
-from omnitts_cli.audio.sinks import BaseSink
+from omnitts_cli.audio.sinks import Sink
 from omnitts_cli.server.asked import Asked
 from omnitts_cli.server.encode import MEDIA, THREADS, ended, form_of, track_of
 from omnitts_cli.server.speak import chunks, note_first_sound
@@ -77,7 +77,7 @@ def finish(out: Any, held: list[np.ndarray]) -> None:
     out.finish()
 
 
-class TemporarySink(BaseSink):
+class TemporarySink(Sink):
     """Sound in a temporary file of one format, with right lengths in its header."""
 
     def __init__(self, form: str, source: int, rate: int | None) -> None:

@@ -18,7 +18,7 @@ import pytest
 from sounds import speech
 
 from omnitts_cli.audio.encode import SoundFormat, choose_format
-from omnitts_cli.audio.sinks import BaseSink, FileSink, MemorySink, PipeSink, TeeSink
+from omnitts_cli.audio.sinks import FileSink, MemorySink, PipeSink, Sink, TeeSink
 from omnitts_cli.errors import DeviceError, GuardError, InputError, OutputError, UsageError
 
 soundfile = pytest.importorskip("soundfile")
@@ -338,7 +338,7 @@ def test_memory_keeps_the_very_samples() -> None:
         sink.write(np.array([np.nan], np.float32))
 
 
-class Broken(BaseSink):
+class Broken(Sink):
     """A loudspeaker that goes away."""
 
     def __init__(self) -> None:

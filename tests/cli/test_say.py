@@ -20,7 +20,7 @@ from golden_set import checkpoint
 from patience import LONG_S
 from safetensors.numpy import load
 
-from omnitts_cli.audio.sinks import BaseSink, FileSink
+from omnitts_cli.audio.sinks import FileSink, Sink
 from omnitts_cli.cli import sound_out
 from omnitts_cli.speech import load as loading
 from omnitts_cli.speech.speaking import Stream
@@ -594,7 +594,7 @@ def test_aac_by_suffix_or_by_name(omnitts: Omnitts, options: tuple[str, ...]) ->
 
 @needs_ffmpeg
 def test_an_interrupted_m4a_keeps_its_sentences(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
-    interrupted_in(monkeypatch, BaseSink, "sentence_done")
+    interrupted_in(monkeypatch, Sink, "sentence_done")
     done = omnitts("say", *TOY, "--split", "line", "-o", "a.m4a", TWO)
     assert done.code == 130 and "a.partial.m4a" in done.err and left_in(Path()) == ["a.partial.m4a"]
     assert probe("a.partial.m4a")["streams"][0]["codec_name"] == "aac"
