@@ -1,16 +1,15 @@
 """Attention of a frame as one kernel, which begins before the previous kernel ends: `attend.cu` for the predictor's
 short cache, `attend_long.cu` for the talker's."""
 
-import ctypes
 import functools
-from ctypes import c_float, c_int64, c_void_p
+from ctypes import c_float, c_int64
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from omnitts_cli.kernels.cuda.nvrtc import CompileError, Kernel
+from omnitts_cli.kernels.cuda.nvrtc import CompileError, Kernel, structure
 
 SOURCE = Path(__file__).with_name("attend.cu")
 LONG_SOURCE = Path(__file__).with_name("attend_long.cu")
@@ -21,14 +20,13 @@ BOXES, BOX = 3, 4096
 """Blocks of keys or values that each warp of `attend_long.cu` holds in shared memory, and their bytes."""
 
 
-class _Attend(ctypes.Structure):
-    """The kernel's parameter: `struct Attend` of attend.cuh."""
-
-    _fields_ = (
-        *((name, c_void_p) for name in "qkv query_norm key_norm cosines sines positions slots keys values out".split()),
-        ("capacity", c_int64),
-        ("eps", c_float),
-    )
+_Attend = structure(
+    "_Attend",
+    "qkv query_norm key_norm cosines sines positions slots keys values out",
+    ("capacity", c_int64),
+    ("eps", c_float),
+)
+"""`struct Attend` of attend.cuh."""
 
 
 @functools.cache

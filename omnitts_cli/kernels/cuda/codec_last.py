@@ -4,10 +4,9 @@ It reads the result of the last rise, before the snake. Intermediate results sta
 read once and only its sample is written.
 """
 
-import ctypes
 import functools
 from collections.abc import Sequence
-from ctypes import c_int, c_void_p
+from ctypes import c_int
 from pathlib import Path
 
 import torch
@@ -15,7 +14,7 @@ from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from omnitts_cli.kernels.cuda.codec_tiles import UNITS, by_thread, order, packed
-from omnitts_cli.kernels.cuda.nvrtc import CompileError, Kernel
+from omnitts_cli.kernels.cuda.nvrtc import CompileError, Kernel, structure
 from omnitts_cli.kernels.ops import Product, Unit
 
 HERE = Path(__file__).parent
@@ -27,19 +26,15 @@ ROWS = (199, 212, 252)
 """Rows of shared memory for the columns of each unit."""
 
 
-class _Arguments(ctypes.Structure):
-    _fields_ = (
-        *((name, c_void_p) for name in ("x", "second", "third", "end", "residual", "weights", "factors", "closing")),
-        ("parts", c_void_p),
-        *((name, c_int) for name in ("columns", "turns")),
-    )
+_Arguments = structure(
+    "_Arguments",
+    "x second third end residual weights factors closing parts",
+    ("columns", c_int),
+    ("turns", c_int),
+)
 
 
-class _Sum(ctypes.Structure):
-    _fields_ = (
-        *((name, c_void_p) for name in ("parts", "bias", "sound")),
-        *((name, c_int) for name in ("columns", "count", "past")),
-    )
+_Sum = structure("_Sum", "parts bias sound", ("columns", c_int), ("count", c_int), ("past", c_int))
 
 
 def shared_bytes() -> int:

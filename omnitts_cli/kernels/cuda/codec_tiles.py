@@ -4,9 +4,8 @@ A program (thread block) reads its columns of x once; the kernels in Triton read
 outputs.
 """
 
-import ctypes
 import functools
-from ctypes import c_int, c_int64, c_void_p
+from ctypes import c_int, c_int64
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from omnitts_cli.kernels.cuda.nvrtc import CompileError, Kernel
+from omnitts_cli.kernels.cuda.nvrtc import CompileError, Kernel, place, structure
 from omnitts_cli.kernels.ops import Product
 
 HERE = Path(__file__).parent
@@ -78,12 +77,12 @@ PRODUCTS = {
 """Products by taps, inputs, outputs, and whether a residual is added."""
 
 
-class _Arguments(ctypes.Structure):
-    _fields_ = (
-        *((name, c_void_p) for name in ("x", "weights", "factors", "residual", "wide", "out")),
-        *((name, c_int64) for name in ("residual_stride", "wide_stride", "out_stride")),
-        *((name, c_int) for name in ("pitch", "columns", "blocks", "dilation", "keep")),
-    )
+_Arguments = structure(
+    "_Arguments",
+    "x weights factors residual wide out",
+    *((name, c_int64) for name in ("residual_stride", "wide_stride", "out_stride")),
+    *((name, c_int) for name in ("pitch", "columns", "blocks", "dilation", "keep")),
+)
 
 
 def order(outputs: int) -> Tensor:
@@ -185,8 +184,8 @@ def launch(
     columns = x.shape[1] - (kind.taps - 1) * dilation
     arguments = _Arguments(
         x=x.data_ptr(), weights=parts[0].data_ptr(), factors=parts[1].data_ptr(),
-        residual=None if residual is None else residual.data_ptr(), wide=None if wide is None else wide.data_ptr(),
-        out=None if out is None else out.data_ptr(), residual_stride=0 if residual is None else residual.stride(0),
+        residual=place(residual), wide=place(wide),
+        out=place(out), residual_stride=0 if residual is None else residual.stride(0),
         wide_stride=0 if wide is None else wide.stride(0), out_stride=0 if out is None else out.stride(0),
         pitch=x.shape[1], columns=columns, blocks=x.shape[0] * columns // COLUMNS, dilation=dilation,
         keep=int(wide is not None),

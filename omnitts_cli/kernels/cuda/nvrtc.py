@@ -12,8 +12,10 @@ import tempfile
 from collections.abc import Callable, Mapping
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint, c_void_p
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch import Tensor
 
 
 class CompileError(Exception):
@@ -29,6 +31,16 @@ class _Launch(ctypes.Structure):
         ("grid", c_uint * 3), ("block", c_uint * 3), ("shared_bytes", c_uint), ("stream", c_void_p),
         ("attributes", POINTER(_Attribute)), ("attribute_count", c_uint),
     )  # fmt: skip
+
+
+def structure(name: str, pointers: str, *others: tuple[str, Any]) -> type[ctypes.Structure]:
+    """The parameter of a kernel, as the kernel's source has it: pointers first."""
+    return type(name, (ctypes.Structure,), {"_fields_": [*((p, c_void_p) for p in pointers.split()), *others]})
+
+
+def place(x: Tensor | None) -> int:
+    """The address of a tensor's data; 0 for none."""
+    return 0 if x is None else x.data_ptr()
 
 
 COOPERATIVE = 2  # CU_LAUNCH_ATTRIBUTE_COOPERATIVE

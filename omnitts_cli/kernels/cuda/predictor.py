@@ -2,9 +2,8 @@
 more, layer by layer (`rows.py`).
 """
 
-import ctypes
 from collections.abc import Mapping
-from ctypes import c_int, c_void_p
+from ctypes import c_int
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from torch import Tensor
 
 from omnitts_cli.kernels.cuda import THREADS, Overflow
 from omnitts_cli.kernels.cuda.layout import PROGRAMS, Layout, Lines, norms
-from omnitts_cli.kernels.cuda.nvrtc import CompileError, Kernel
+from omnitts_cli.kernels.cuda.nvrtc import CompileError, Kernel, place, structure
 from omnitts_cli.kernels.cuda.rows import RowLayers, RowPredictor
 from omnitts_cli.kernels.ops import PredictorParts
 
@@ -23,19 +22,13 @@ SIZES = (1, 8, 16)
 """Batch sizes of the compiled variants. A batch is padded to the next size."""
 
 
-class _Frame(ctypes.Structure):
-    """The kernel's parameter: `struct Frame` of predictor.cu."""
-
-    _fields_ = (
-        *(
-            (name, c_void_p)
-            for name in (
-                "lines down heads norms turns hidden first tables first_codes seeds frames temperature top_k top_p "
-                "codes logits sums words overflow"
-            ).split()
-        ),
-        ("rows", c_int),
-    )
+_Frame = structure(
+    "_Frame",
+    "lines down heads norms turns hidden first tables first_codes seeds frames temperature top_k top_p codes logits "
+    "sums words overflow",
+    ("rows", c_int),
+)
+"""`struct Frame` of predictor.cu."""
 
 
 @dataclass
@@ -102,19 +95,12 @@ class PersistentPredictor:
         codes = torch.empty(rows, GROUPS, dtype=torch.int64, device=hidden.device)
         variant.state.zero_()
         state = variant.state.data_ptr()
+        weights = self._lines.layers, self._lines.down, self._heads, self._norms, self._turns
         variant.kernel.launch(
             _Frame(
-                self._lines.layers.data_ptr(),
-                self._lines.down.data_ptr(),
-                self._heads.data_ptr(),
-                self._norms.data_ptr(),
-                self._turns.data_ptr(),
-                given[0].data_ptr(),
-                given[1].data_ptr(),
-                self._tables.data_ptr(),
-                *(x.data_ptr() for x in given[2:]),
-                codes.data_ptr(),
-                0 if logits is None else logits.data_ptr(),
+                *(x.data_ptr() for x in weights),
+                *(x.data_ptr() for x in (*given[:2], self._tables, *given[2:], codes)),
+                place(logits),
                 state,
                 state + variant.sums,
                 self._overflow.address,

@@ -5,17 +5,16 @@ persistent kernels. A row has the same bits alone, among any others, and in the 
 prompts go through the same kernels; from 256 rows on, their products have larger tiles (`rows_tile.cu`).
 """
 
-import ctypes
 import functools
 from collections.abc import Callable
-from ctypes import c_int, c_int64, c_void_p
+from ctypes import c_int, c_int64
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from omnitts_cli.kernels.cuda.layout import PROGRAMS
-from omnitts_cli.kernels.cuda.nvrtc import Kernel
+from omnitts_cli.kernels.cuda.nvrtc import Kernel, place, structure
 
 HERE = Path(__file__).parent
 SIZES = (16, 32, 64)
@@ -33,26 +32,21 @@ CHUNK, RING = 8192, 24
 REST_BYTES = 10240  # shared memory of the kernels in rows_rest.cu
 
 
-def _structure(name: str, pointers: str, *others: tuple[str, type]) -> type[ctypes.Structure]:
-    """The parameter of a kernel: pointers first."""
-    return type(name, (ctypes.Structure,), {"_fields_": [*((p, c_void_p) for p in pointers.split()), *others]})
-
-
-_Product = _structure("_Product", "weights input scales out overflow", ("line_bytes", c_int64), ("rows", c_int))
-_Tiles = _structure(
+_Product = structure("_Product", "weights input scales out overflow", ("line_bytes", c_int64), ("rows", c_int))
+_Tiles = structure(
     "_Tiles", "weights input scales out overflow", ("line_bytes", c_int64), ("rows", c_int), ("heads", c_int)
 )
-_Norm = _structure("_Norm", "residual weight normed scales input sums hidden overflow")
-_Attend = _structure(
+_Norm = structure("_Norm", "residual weight normed scales input sums hidden overflow")
+_Attend = structure(
     "_Attend", "qkv norms cosines sines positions slots keys values out", ("slots_apart", c_int64), ("heads", c_int64)
 )
-_AttendFew = _structure("_AttendFew", "qkv norms turns cache out", ("position", c_int))
-_Drawn = _structure(
+_AttendFew = structure("_AttendFew", "qkv norms turns cache out", ("position", c_int))
+_Drawn = structure(
     "_Drawn",
     "residual weight normed scales logits table seeds frames temperature top_k top_p codes",
     ("group", c_int),
 )
-_Linear = _structure("_Linear", "input weight bias out", ("rows", c_int), ("outputs", c_int))
+_Linear = structure("_Linear", "input weight bias out", ("rows", c_int), ("outputs", c_int))
 
 
 def product_bytes(kind: int, rows: int, blocks: int) -> int:
@@ -122,8 +116,7 @@ class RowLayers:
                 product_bytes(kind, size, self.blocks),
                 early=True,
             )
-        scale = 0 if scales is None else scales.data_ptr()
-        given = _Product(weights, x.data_ptr(), scale, out.data_ptr(), self._overflow, line_bytes, rows)
+        given = _Product(weights, x.data_ptr(), place(scales), out.data_ptr(), self._overflow, line_bytes, rows)
         self._kernels[kind, size].launch(given, PROGRAMS * -(-rows // size))
 
     def _tiled(self, kind: int, weights: int, line_bytes: int, x: Tensor, scales: Tensor | None, out: Tensor) -> None:
@@ -136,8 +129,7 @@ class RowLayers:
         while kind in (OUT, DOWN) and 16 * tiles * (8 // heads) < ENOUGH and heads > 1:
             heads //= 2  # split the inputs among more programs
         programs = 16 * (8 // heads) if kind in (OUT, DOWN) else PROGRAMS // 2
-        scale = 0 if scales is None else scales.data_ptr()
-        given = _Tiles(weights, x.data_ptr(), scale, out.data_ptr(), self._overflow, line_bytes, rows, heads)
+        given = _Tiles(weights, x.data_ptr(), place(scales), out.data_ptr(), self._overflow, line_bytes, rows, heads)
         self._kernels[kind, 0].launch(given, programs * tiles)
 
 
@@ -160,8 +152,7 @@ class Pass:
     def norm(self, weight: int, begin: Tensor | None = None, hidden: Tensor | None = None) -> None:
         """Start with the rows `begin`, or add the sums of the last product; then the norm, into `hidden` if it is the
         final one."""
-        given = [0 if x is None else x.data_ptr() for x in (begin, self.sums, hidden)]
-        arguments = _Norm(*self.stream(weight), *given, self._layers._overflow)
+        arguments = _Norm(*self.stream(weight), *map(place, (begin, self.sums, hidden)), self._layers._overflow)
         _rest("rows_norm", self._layers.blocks).launch(arguments, self.rows)
 
     def layer(self, index: int, attend: Callable[[int], None], keys_only: bool = False) -> None:
@@ -279,6 +270,6 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     inputs, outputs = weight.shape[1], weight.shape[0]
     flat, weight = x.reshape(-1, inputs).contiguous(), weight.contiguous()
     out = flat.new_empty(flat.shape[0], outputs)
-    given = flat.data_ptr(), weight.data_ptr(), 0 if bias is None else bias.data_ptr(), out.data_ptr()
+    given = flat.data_ptr(), weight.data_ptr(), place(bias), out.data_ptr()
     _rest("rows_linear", inputs // 1024).launch(_Linear(*given, flat.shape[0], outputs), outputs // 16)
     return out.view(*x.shape[:-1], outputs)

@@ -1,8 +1,7 @@
 """A step of the talker as one persistent kernel for up to 8 rows (`talker.cu`), layer by layer for more (`rows.py`)."""
 
-import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from ctypes import c_int, c_int64, c_void_p
+from ctypes import c_int, c_int64
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from torch import Tensor
 
 from omnitts_cli.kernels.cuda import THREADS, Overflow
 from omnitts_cli.kernels.cuda.layout import PROGRAMS, Lines, norms
-from omnitts_cli.kernels.cuda.nvrtc import CompileError, Kernel
+from omnitts_cli.kernels.cuda.nvrtc import CompileError, Kernel, structure
 from omnitts_cli.kernels.cuda.rows import MANY, RowLayers, RowTalker
 from omnitts_cli.kernels.ops import LayerWeights
 
@@ -20,22 +19,14 @@ MOST_ROWS = 8
 """Of the one kernel."""
 
 
-class _Step(ctypes.Structure):
-    """The kernel's parameter: `struct Step` of talker.cu."""
-
-    _fields_ = (
-        *(
-            (name, c_void_p)
-            for name in (
-                "lines down norms cosines sines input positions slots keys values hidden sums words overflow".split()
-            )
-        ),
-        ("layer_stride", c_int64),
-        ("slot_stride", c_int64),
-        ("head_stride", c_int64),
-        ("layers", c_int),
-        ("rows", c_int),
-    )
+_Step = structure(
+    "_Step",
+    "lines down norms cosines sines input positions slots keys values hidden sums words overflow",
+    *((name, c_int64) for name in ("layer_stride", "slot_stride", "head_stride")),
+    ("layers", c_int),
+    ("rows", c_int),
+)
+"""`struct Step` of talker.cu."""
 
 
 @dataclass
@@ -96,19 +87,11 @@ class PersistentTalker:
         hidden = torch.empty_like(rows)
         variant.state.zero_()
         state = variant.state.data_ptr()
+        weights = self._lines.layers, self._lines.down, self._norms
+        given = cos, sin, rows, positions, slots, keys, values, hidden
         variant.kernel.launch(
             _Step(
-                self._lines.layers.data_ptr(),
-                self._lines.down.data_ptr(),
-                self._norms.data_ptr(),
-                cos.data_ptr(),
-                sin.data_ptr(),
-                rows.data_ptr(),
-                positions.data_ptr(),
-                slots.data_ptr(),
-                keys.data_ptr(),
-                values.data_ptr(),
-                hidden.data_ptr(),
+                *(x.data_ptr() for x in (*weights, *given)),
                 state,
                 state + variant.sums,
                 self._overflow.address,
