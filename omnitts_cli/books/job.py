@@ -297,7 +297,8 @@ class BookJob:
         from omnitts_cli.families.known import family_of
 
         family = family_of(folder)
-        return family.voices(family.read_config(folder))
+        known: dict[str, str] = family.read_config(folder).voices
+        return known
 
     def _mask(self, model: tuple[str, str]) -> str:
         folder, dtype = self._stored(model)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from omnitts_cli.audio.magic import is_recording
 from omnitts_cli.cli import clone
@@ -23,9 +23,6 @@ from omnitts_cli.text.language import LANGUAGES, language_code
 from omnitts_cli.voices import Cloned
 from omnitts_cli.weights.find import find, here, not_here
 from omnitts_cli.weights.names import HubName
-
-if TYPE_CHECKING:
-    from omnitts_cli.families.common.family import Family
 
 
 def list_(messages: Messages, model: str = "", language: str = "") -> None:
@@ -260,15 +257,14 @@ def speakers(model: str, language: str | None = None) -> list[tuple[str, str, st
         family = next((family for family in families() if found.name in family.made_up), None)
         if family is None:
             raise not_here(found)
-        return voices_of(family, family.made_up_config(Path(found.name), found.name), found.name, language)
+        return voices_of(family.made_up_config(Path(found.name), found.name), found.name, language)
     if found.folder is None:
         return []
     family = family_of(found.folder)
-    return voices_of(family, family.read_config(found.folder), found.name, language)
+    return voices_of(family.read_config(found.folder), found.name, language)
 
 
-def voices_of(family: Family, config: Any, name: str, language: str | None) -> list[tuple[str, str, str]]:
-    if language is not None and LANGUAGES[language] not in family.languages(config):
+def voices_of(config: Any, name: str, language: str | None) -> list[tuple[str, str, str]]:
+    if language is not None and LANGUAGES[language] not in config.languages:
         return []
-    known = family.voices(config)
-    return [(voice, about, name) for voice, about in known.items()]
+    return [(voice, about, name) for voice, about in config.voices.items()]

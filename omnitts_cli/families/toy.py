@@ -14,9 +14,10 @@ import torch
 from torch import nn
 
 from omnitts_cli.families.common.fields import Fields
+from omnitts_cli.families.common.parts import Parts
 from omnitts_cli.families.common.tokenizer import TextTokenizer, byte_vocabulary
 from omnitts_cli.families.qwen3_tts.config import Config, config_of
-from omnitts_cli.families.qwen3_tts.modules import Parts, assemble, parts
+from omnitts_cli.families.qwen3_tts.modules import assemble, parts
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.models.codec_decoder import CodecDecoder

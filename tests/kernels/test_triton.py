@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from omnitts_cli.engine.slots import Plan, SlotTable
-from omnitts_cli.families.qwen3_tts.family import FAMILY, facts
+from omnitts_cli.families.qwen3_tts.family import FAMILY
 from omnitts_cli.families.qwen3_tts.modules import parts
 from omnitts_cli.kernels.cuda import attend, prefetched
 from omnitts_cli.kernels.cuda import predictor as persistent_predictor
@@ -88,7 +88,7 @@ def model_of(name: str, ops: Ops | None = None) -> Any:
     language.talker.prepare()
     language.predictor.prepare(language.embedder)
     roles = {role: getattr(language, role) for role in ("talker", "predictor", "embedder")}
-    return SimpleNamespace(facts=facts(config), ops=ops, **roles)
+    return SimpleNamespace(facts=config.facts, ops=ops, **roles)
 
 
 def count_frame(model: Any, batch: int, counts: Counts) -> None:

@@ -11,11 +11,12 @@ from golden_set import checkpoint
 from torch import Tensor
 
 from omnitts_cli.families.common.fields import Fields
+from omnitts_cli.families.common.parts import Parts
 from omnitts_cli.families.common.tokenizer import read_tokenizer
 from omnitts_cli.families.qwen3_omni.prompt import OmniPrompter
 from omnitts_cli.families.qwen3_tts.config import Config, decoder_shape, read_config
 from omnitts_cli.families.qwen3_tts.family import decoder_names
-from omnitts_cli.families.qwen3_tts.modules import Parts, assemble, parts
+from omnitts_cli.families.qwen3_tts.modules import assemble, parts
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.models.codec_decoder import CodecDecoder

@@ -9,8 +9,9 @@ from golden_set import checkpoint
 from safetensors.torch import load_file, save_file
 
 from omnitts_cli.errors import ModelError
+from omnitts_cli.families.common.parts import Parts
 from omnitts_cli.families.qwen3_tts.config import read_config
-from omnitts_cli.families.qwen3_tts.modules import Parts, parts
+from omnitts_cli.families.qwen3_tts.modules import parts
 from omnitts_cli.kernels.ops import type_name
 from omnitts_cli.models.sources import One
 from omnitts_cli.weights.checkpoint import Checkpoint

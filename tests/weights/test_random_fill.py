@@ -7,8 +7,9 @@ import torch
 from golden_set import checkpoint
 from torch import nn
 
+from omnitts_cli.families.common.parts import Parts
 from omnitts_cli.families.qwen3_tts.config import read_config
-from omnitts_cli.families.qwen3_tts.modules import Parts, parts
+from omnitts_cli.families.qwen3_tts.modules import parts
 from omnitts_cli.weights import random_fill as filling
 from omnitts_cli.weights.random_fill import random_fill
 

@@ -42,14 +42,12 @@ class Stored:
 
 @dataclass(frozen=True)
 class Family:
-    """One family. Its config is whatever `read_config` returns; nothing else looks inside."""
+    """One family. Of its config, others know what is in `families/common/fields.py`."""
 
     model_type: str  # in config.json
-    read_config: Callable[[Path], Any]
-    parts: Callable[..., Any]  # config, ops -> an object whose `all()` lists its Parts, those for speaking
+    read_config: Callable[[Path], Any]  # -> a Config
+    parts: Callable[..., Any]  # config, ops -> Parts, those for speaking
     assemble: Callable[..., SpeechModel]  # name, config, filled parts, tokenizer, place, ops
-    voices: Callable[[Any], dict[str, str]]  # config -> each name with one line about it
-    languages: Callable[[Any], tuple[str, ...]]
     made_up: tuple[str, ...]  # names of its models of random weights, without "random:"
     made_up_config: Callable[[Path, str], Any]  # of one of these, and what to call its file
     cloner: Callable[..., Cloner | None] = lambda *_: None  # config, what fills a Part, place

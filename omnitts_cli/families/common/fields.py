@@ -1,5 +1,5 @@
-"""Config files of a model folder, read strictly: Fields, the shapes of networks, the ids of prompts, and what our own
-folders add.
+"""Config files of a model folder, read strictly: Fields, the shapes of networks, the ids of prompts, what our own
+folders add, and SpeechConfig, what all families say.
 
 Every complaint names file, key and value. One object of config.json is ours; the official package passes over it. Every
 key may be left out:
@@ -26,8 +26,18 @@ from typing import Any, TypeVar
 
 from omnitts_cli import files
 from omnitts_cli.errors import ModelError
-from omnitts_cli.models.shapes import ExpertShape, StackShape, TransformerShape
+from omnitts_cli.models.shapes import (
+    LEAST_FRAMES,
+    ExpertShape,
+    Facts,
+    PredictorShape,
+    StackShape,
+    TalkerShape,
+    TransformerShape,
+    UpsamplingShape,
+)
 from omnitts_cli.parse import ParseError, json_object
+from omnitts_cli.request import Sampling
 from omnitts_cli.text.model_input import TEXT_INPUTS
 
 # Far above every model of the family, far below what could exhaust a machine before the weights are compared.
@@ -307,3 +317,115 @@ def ours_in(top: Fields) -> Ours:
     if given["text_input"] is not None:
         given["plain_letters"] = True
     return Ours(at, voices={name.lower(): lines.text(name) for name in lines.values}, **given)
+
+
+# ---- what the configs of all families say about speaking
+
+PARAMETERS = 2**36
+
+
+@dataclass(frozen=True)
+class ControlIds:
+    """Entries of group 0's vocabulary that are not sound."""
+
+    pad: int
+    begin: int
+    end: int
+    no_think: int
+    think_begin: int
+    think_end: int
+    think: int = -1  # before the id of a language; for families that have such ids
+
+
+IN_MODEL = ("facts", "sampling", "kinds", "languages", "longest_piece", "plain_letters", "obeys_style")
+"""What a SpeechModel has under the same names."""
+CONTROL_KEYS = ("pad", "bos", "eos_token", "nothink", "think_bos", "think_eos")
+"""Of ControlIds, as config.json spells them."""
+
+
+@dataclass(frozen=True)
+class Speaker:
+    """A named voice: its row, and the dialect it speaks when nothing else is asked for."""
+
+    id: int
+    dialect: str | None
+    about: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpeechConfig:
+    """One model folder in our words."""
+
+    talker: TalkerShape
+    predictor: PredictorShape
+    decoder: UpsamplingShape
+    text_vocabulary: int
+    text_width: int
+    text: TextIds
+    control: ControlIds
+    speakers: dict[str, Speaker]  # by lower-case name
+    languages: tuple[str, ...]  # what a request may ask for
+    max_positions: int
+    sample_rate: int
+    sampling: Sampling
+    kinds: frozenset[str] = frozenset(["named"])
+    obeys_style: bool = False
+    longest_piece: int | None = None  # letters
+    plain_letters: bool = False
+    least_frames: int = LEAST_FRAMES
+
+    @property
+    def voices(self) -> dict[str, str]:
+        """Each name with one line about it."""
+        return {name: speaker.about for name, speaker in self.speakers.items()}
+
+    @property
+    def facts(self) -> Facts:
+        """What the engine must know."""
+        return Facts(
+            groups=self.predictor.groups,
+            codes=self.predictor.codes,
+            vocabulary=self.talker.vocabulary,
+            end_code=self.control.end,
+            hidden=self.talker.stack.hidden,
+            sample_rate=self.sample_rate,
+            samples_per_frame=self.decoder.samples_per_frame,
+            max_positions=self.max_positions,
+            missing_samples=self.decoder.missing_samples,
+            least_frames=self.least_frames,
+        )
+
+    def model_fields(self, name: str) -> dict[str, Any]:
+        """The fields of the SpeechModel called `name` that the config tells."""
+        return {"name": name, "speakers": self.voices} | {field: getattr(self, field) for field in IN_MODEL}
+
+
+def language_shapes(
+    talker: Fields, at: Fields, experts: ExpertShape | None = None
+) -> tuple[TalkerShape, PredictorShape]:
+    """Talker and predictor. `at`: what describes the talker's stack."""
+    predictor = talker.part("code_predictor_config")
+    mine, other = stack_shape(at, experts), stack_shape(predictor)
+    groups, codes = talker.whole("num_code_groups", GROUPS, 2), predictor.whole("vocab_size", CODES, 2)
+    predictor.agree("num_code_groups", groups, f"{talker.path}.num_code_groups")
+    shape = TalkerShape(mine, at.whole("vocab_size", CODES, codes + 1))
+    return shape, PredictorShape(other, mine.hidden, groups, codes)
+
+
+def control_ids(talker: Fields, shape: TalkerShape, codes: int, keys: Sequence[str] = CONTROL_KEYS) -> ControlIds:
+    """The ids that config.json names."""
+    return ControlIds(*(talker.whole(f"codec_{key}_id", shape.vocabulary - 1, codes) for key in keys))
+
+
+DRAWN: dict[str, tuple[Any, ...]] = {
+    "temperature": (Fields.number, "temperature", 0, 100, 0.9),
+    "top_k": (Fields.whole, "top_k", 2**31, 0, 50),
+    "top_p": (Fields.number, "top_p", 0, 1, 1.0),
+    "repetition_penalty": (Fields.number, "repetition_penalty", 0.01, 100, 1.05),
+}
+"""The model's own way of drawing codes of group 0; the published defaults where the file is silent."""
+
+
+def drawn(prefix: str) -> dict[str, tuple[Any, ...]]:
+    """The same, under keys that begin with `prefix`."""
+    return {name: (read, f"{prefix}{key}", *limits) for name, (read, key, *limits) in DRAWN.items()}

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from omnitts_cli.families.common.fields import SpeechConfig
 from omnitts_cli.families.common.names import books
 from omnitts_cli.kernels.ops import Ops
+from omnitts_cli.models.codec_decoder import UpsamplingDecoder
 from omnitts_cli.models.embed import FrameEmbedder, TextEmbedder
+from omnitts_cli.models.networks import Networks
+from omnitts_cli.models.prompts import Prompter
 from omnitts_cli.models.shapes import PredictorShape, TalkerShape
 from omnitts_cli.models.sources import Derived, Join, Names, One, Stack
 from omnitts_cli.models.talker import Predictor, Talker
@@ -36,6 +41,35 @@ class Part:
     folder: str  # inside the model folder
     leftover: tuple[str, ...] | None
     float32: bool = True
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts of a model that speaks. The last two are set if it is built for cloning."""
+
+    language: Part
+    decoder: Part
+    encoder: Part | None = None
+    speaker: Part | None = None
+
+    def all(self) -> list[Part]:
+        return [part for part in (self.language, self.decoder, self.encoder, self.speaker) if part is not None]
+
+    def networks(self, name: str, config: SpeechConfig, ops: Ops, prompter: Prompter, **more: Any) -> Networks:
+        """The model of filled parts that are ready for inference."""
+        language, decoder = self.language.module, self.decoder.module
+        assert isinstance(language, Language) and isinstance(decoder, UpsamplingDecoder)
+        return Networks(
+            talker=language.talker,
+            predictor=language.predictor,
+            embedder=language.embedder,
+            codec=decoder,
+            prompter=prompter,
+            device=language.talker.head.device,
+            dtype=language.embedder.first.dtype,
+            ops=ops,
+            **config.model_fields(name) | {"cloner": None} | more,
+        )
 
 
 def joined_rows(name: str, count: int, ours: Mapping[str, Tensor]) -> list[int]:

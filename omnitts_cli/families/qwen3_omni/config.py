@@ -12,60 +12,37 @@ from pathlib import Path
 
 from omnitts_cli.errors import ModelError
 from omnitts_cli.families.common.fields import (
-    CODES,
-    GROUPS,
+    PARAMETERS,
     POSITIONS,
     SAMPLES_PER_FRAME,
     TOKENS,
     WIDTH,
     Fields,
-    TextIds,
+    Speaker,
+    SpeechConfig,
+    control_ids,
+    drawn,
+    language_shapes,
     same_tokens,
-    stack_shape,
     text_ids,
     upsampling_fields,
 )
 from omnitts_cli.families.qwen3_omni.released import DEFAULT_VOICE, FAMILY, LANGUAGES, PREDICTOR_SAMPLING, VOICES
-from omnitts_cli.models.shapes import Code2WavShape, ExpertShape, PredictorShape, TalkerShape
+from omnitts_cli.models.shapes import Code2WavShape, ExpertShape, TalkerShape
 from omnitts_cli.request import Sampling
 
 SAMPLE_RATE = 24_000
 """In no file of the release."""
 
 EXPERTS = 1024
-PARAMETERS = 2**36
 
 
-@dataclass(frozen=True)
-class ControlIds:
-    """Entries of group 0's vocabulary that are not sound."""
+@dataclass(frozen=True, kw_only=True)
+class Config(SpeechConfig):
+    """One model folder in our words. The first speaker is the default."""
 
-    pad: int
-    begin: int
-    end: int
-    no_think: int
-    think_begin: int
-    think_end: int
-
-
-@dataclass(frozen=True)
-class Config:
-    """One model folder in our words."""
-
-    file: Path
-    talker: TalkerShape
-    predictor: PredictorShape
-    codec: Code2WavShape
-    text_vocabulary: int
-    text_width: int
+    decoder: Code2WavShape
     text_inner: int
-    text: TextIds
-    control: ControlIds
-    speakers: dict[str, int]  # by lower-case name, the default one first
-    about: dict[str, str]
-    languages: tuple[str, ...]
-    max_positions: int
-    sampling: Sampling
 
 
 def read_config(folder: Path) -> Config:
@@ -81,32 +58,29 @@ def config_of(top: Fields, generation: Fields) -> Config:
     top.word("model_type", [FAMILY])
     _can_speak(top)
     talker, thinker = top.part("talker_config"), top.part("thinker_config").part("text_config")
-    at, predictor = talker.part("text_config"), talker.part("code_predictor_config")
-    talker_stack, stack = stack_shape(at, experts_shape(at)), stack_shape(predictor)
-    if talker_stack.hidden != stack.hidden:
-        raise predictor.problem(
-            "hidden_size", f"{stack.hidden} is not that of the talker, which is {talker_stack.hidden}"
+    at = talker.part("text_config")
+    shape, predictor = language_shapes(talker, at, experts_shape(at))
+    if shape.stack.hidden != predictor.stack.hidden:
+        raise talker.part("code_predictor_config").problem(
+            "hidden_size", f"{predictor.stack.hidden} is not that of the talker, which is {shape.stack.hidden}"
         )
-    groups, codes = talker.whole("num_code_groups", GROUPS, 2), predictor.whole("vocab_size", CODES, 2)
-    predictor.agree("num_code_groups", groups, f"{talker.path}.num_code_groups")
-    vocabulary, text_vocabulary = at.whole("vocab_size", CODES, codes + 1), thinker.whole("vocab_size", TOKENS)
+    text_vocabulary = thinker.whole("vocab_size", TOKENS)
     talker.agree("thinker_hidden_size", thinker.whole("hidden_size", WIDTH), f"{thinker.path}.hidden_size")
-    speakers = _speakers(talker, codes, vocabulary)
     config = Config(
-        file=top.file,
-        talker=TalkerShape(talker_stack, vocabulary),
-        predictor=PredictorShape(stack, talker_stack.hidden, groups, codes),
-        codec=_codec(top.part("code2wav_config"), groups, codes),
+        talker=shape,
+        predictor=predictor,
+        decoder=_codec(top.part("code2wav_config"), predictor.groups, predictor.codes),
         text_vocabulary=text_vocabulary,
         text_width=thinker.whole("hidden_size", WIDTH),
         text_inner=at.whole("intermediate_size", 8 * WIDTH),
         text=text_ids(top, text_vocabulary),
-        control=_control_ids(talker, codes, vocabulary),
-        speakers=speakers,
-        about={name: VOICES.get(name, "") for name in speakers},
+        control=control_ids(talker, shape, predictor.codes),
+        speakers=_speakers(talker, predictor.codes, shape),
         languages=LANGUAGES,
         max_positions=at.whole("max_position_embeddings", POSITIONS, 16),
-        sampling=_sampling(generation),
+        sample_rate=SAMPLE_RATE,
+        sampling=Sampling(**generation.each(drawn("talker_")), **PREDICTOR_SAMPLING),  # the predictor's is in no file
+        least_frames=0,
     )
     _sane_size(top, config)
     return config
@@ -143,37 +117,13 @@ def _codec(at: Fields, groups: int, codes: int) -> Code2WavShape:
     return shape
 
 
-def _control_ids(talker: Fields, codes: int, vocabulary: int) -> ControlIds:
-    def control(key: str) -> int:
-        return talker.whole(key, vocabulary - 1, codes)
-
-    return ControlIds(
-        pad=control("codec_pad_id"),
-        begin=control("codec_bos_id"),
-        end=control("codec_eos_token_id"),
-        no_think=control("codec_nothink_id"),
-        think_begin=control("codec_think_bos_id"),
-        think_end=control("codec_think_eos_id"),
-    )
-
-
-def _speakers(talker: Fields, codes: int, vocabulary: int) -> dict[str, int]:
+def _speakers(talker: Fields, codes: int, shape: TalkerShape) -> dict[str, Speaker]:
     at = talker.part("speaker_id")
-    ids = {name.lower(): at.whole(name, vocabulary - 1, codes) for name in at.values}
+    ids = {name.lower(): at.whole(name, shape.vocabulary - 1, codes) for name in at.values}
     if not ids:
         raise talker.problem("speaker_id", "names no speaker")
-    return dict(sorted(ids.items(), key=lambda item: item[0] != DEFAULT_VOICE))
-
-
-def _sampling(at: Fields) -> Sampling:
-    """The talker's own way of drawing codes is in a file; the predictor's is upstream's code."""
-    return Sampling(
-        temperature=at.number("talker_temperature", 0, 100, 0.9),
-        top_k=at.whole("talker_top_k", 2**31, 0, 50),
-        top_p=at.number("talker_top_p", 0, 1, 1.0),
-        repetition_penalty=at.number("talker_repetition_penalty", 0.01, 100, 1.05),
-        **PREDICTOR_SAMPLING,
-    )
+    ordered = sorted(ids.items(), key=lambda item: item[0] != DEFAULT_VOICE)
+    return {name: Speaker(id, None, VOICES.get(name, "")) for name, id in ordered}
 
 
 def _sane_size(top: Fields, config: Config) -> None:

@@ -85,10 +85,10 @@ class OmniPrompter(Prompter):
             raise unknown_language(language, self._config.languages)
         speakers = self._config.speakers
         if not name:
-            return next(iter(speakers.values()))
+            return next(iter(speakers.values())).id
         if name.lower() not in speakers:
             raise unknown_voice(name, speakers)
-        return speakers[name.lower()]
+        return speakers[name.lower()].id
 
     def _turn(self, words: str) -> list[int]:
         ids, tokenizer = self._config.text, self._tokenizer

@@ -11,13 +11,13 @@ from pathlib import Path
 import torch
 
 from omnitts_cli.errors import ModelError
-from omnitts_cli.families.common.fields import HEADS, LAYERS, POSITIONS, TOKENS, WIDTH, Fields, stack_shape
+from omnitts_cli.families.common.fields import HEADS, LAYERS, PARAMETERS, POSITIONS, TOKENS, WIDTH, Fields, stack_shape
 from omnitts_cli.families.common.names import prefixed
 from omnitts_cli.families.common.parts import Part
 from omnitts_cli.families.common.tokenizer import TextTokenizer
 from omnitts_cli.families.qwen3_omni import released
 from omnitts_cli.families.qwen3_omni.chat import SPOKEN_STYLE, ChatIds, OmniChat, SoundIds
-from omnitts_cli.families.qwen3_omni.config import PARAMETERS, experts_shape
+from omnitts_cli.families.qwen3_omni.config import experts_shape
 from omnitts_cli.families.qwen3_omni.names import expert_stack_names
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
@@ -34,7 +34,6 @@ BESIDE = ("thinker.audio_tower.*", "thinker.visual.*", "talker.*", "code2wav.*")
 class ThinkerConfig:
     """What config.json says about answering in text."""
 
-    file: Path
     shape: ThinkerShape
     ids: ChatIds
     tokens: int  # ids below it may be chosen
@@ -67,7 +66,6 @@ def thinker_config_of(top: Fields, tokenizer: Fields | None) -> ThinkerConfig:
     vocabulary = at.whole("vocab_size", TOKENS)
     added = _added(tokenizer)
     config = ThinkerConfig(
-        file=top.file,
         shape=ThinkerShape(stack_shape(at, experts_shape(at, shared=0)), vocabulary),
         ids=_chat_ids(top, vocabulary, added),
         tokens=min(max(added) + 1, vocabulary) if added else min(released.TOKENS, vocabulary),

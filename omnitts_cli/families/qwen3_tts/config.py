@@ -12,81 +12,41 @@ from pathlib import Path
 from typing import Any
 
 from omnitts_cli.families.common.fields import (
-    CODES,
-    GROUPS,
+    CONTROL_KEYS,
+    PARAMETERS,
     POSITIONS,
     SAMPLES_PER_FRAME,
     TOKENS,
     WIDTH,
     Fields,
     Ours,
-    TextIds,
+    Speaker,
+    SpeechConfig,
+    control_ids,
+    drawn,
+    language_shapes,
     ours_in,
     same_tokens,
-    stack_shape,
     text_ids,
     upsampling_fields,
 )
 from omnitts_cli.families.qwen3_tts.encoders import encoder_shape, speaker_shape
 from omnitts_cli.families.qwen3_tts.released import KINDS, VOICES
-from omnitts_cli.models.shapes import DecoderShape, EncoderShape, PredictorShape, SpeakerShape, TalkerShape
+from omnitts_cli.models.shapes import DecoderShape, EncoderShape, SpeakerShape
 from omnitts_cli.request import Sampling
 
 FRAME_RATE = 100
-PARAMETERS = 2**36
 
 FAMILY = "qwen3_tts"
 CODEC_FOLDER = "speech_tokenizer"
 
 
-@dataclass(frozen=True)
-class ControlIds:
-    """Entries of group 0's vocabulary that are not sound."""
-
-    pad: int
-    begin: int
-    end: int
-    think: int
-    no_think: int
-    think_begin: int
-    think_end: int
-
-
-CONTROL_KEYS = ("pad", "bos", "eos_token", "think", "nothink", "think_bos", "think_eos")
-"""Of ControlIds, as config.json spells them."""
-
-
-@dataclass(frozen=True)
-class Speaker:
-    """A named voice: its row, and the dialect it speaks when nothing else is asked for."""
-
-    id: int
-    dialect: str | None
-    about: str
-
-
-@dataclass(frozen=True)
-class Config:
+@dataclass(frozen=True, kw_only=True)
+class Config(SpeechConfig):
     """One model folder in our words."""
 
-    file: Path
-    kinds: frozenset[str]
-    obeys_style: bool
-    talker: TalkerShape
-    predictor: PredictorShape
     decoder: DecoderShape
-    text_vocabulary: int
-    text_width: int
-    text: TextIds
-    control: ControlIds
     language_ids: dict[str, int]  # dialects included
-    languages: tuple[str, ...]  # what a request may ask for
-    speakers: dict[str, Speaker]  # by lower-case name
-    max_positions: int
-    sample_rate: int
-    sampling: Sampling
-    longest_piece: int | None  # letters
-    plain_letters: bool
     text_input: str | None  # None: letters
     top: Fields = field(compare=False, repr=False)  # config.json
     codec: Fields = field(compare=False, repr=False)  # the codec's
@@ -120,11 +80,9 @@ TOP = {
     "talker": (Fields.part, "talker_config"),
 }
 TALKER: dict[str, tuple[Any, ...]] = {
-    "groups": (Fields.whole, "num_code_groups", GROUPS, 2),
     "text_vocabulary": (Fields.whole, "text_vocab_size", TOKENS),
     "text_width": (Fields.whole, "text_hidden_size", WIDTH),
     "max_positions": (Fields.whole, "max_position_embeddings", POSITIONS, 16),
-    "predictor": (Fields.part, "code_predictor_config"),
     "languages": (Fields.part, "codec_language_id"),
     "speakers": (Fields.part, "spk_id", {}),
     "dialects": (Fields.part, "spk_is_dialect", {}),
@@ -136,27 +94,23 @@ def config_of(top: Fields, codec: Fields, generation: Fields) -> Config:
     said, ours = top.each(TOP), ours_in(top)
     kinds, talker, large = _kinds(said["kind"], ours), said["talker"], top.values.get("tts_model_size") != "0b6"
     given = talker.each(TALKER)
-    groups, predictor = given["groups"], given["predictor"]
-    talker_stack, stack = stack_shape(talker), stack_shape(predictor)
-    codes = predictor.whole("vocab_size", CODES, 2)
-    predictor.agree("num_code_groups", groups, f"{talker.path}.num_code_groups")
-    vocabulary = talker.whole("vocab_size", CODES, codes + 1)
-    decoder, rate = decoder_shape(codec, groups, codes), codec.whole("output_sample_rate", 192_000, 8_000)
+    shape, predictor = language_shapes(talker, talker)
+    codes, decoder = predictor.codes, decoder_shape(codec, predictor.groups, predictor.codes)
+    rate = codec.whole("output_sample_rate", 192_000, 8_000)
     codec.at_most("frames per second", rate // decoder.samples_per_frame, FRAME_RATE)
     at = given["languages"]
-    languages = {name.lower(): at.whole(name, vocabulary - 1, codes) for name in at.values}
+    languages = {name.lower(): at.whole(name, shape.vocabulary - 1, codes) for name in at.values}
     config = Config(
-        file=top.file,
         kinds=kinds,
         obeys_style="named" in kinds and (large if ours.style is None else ours.style),
-        talker=TalkerShape(talker_stack, vocabulary),
-        predictor=PredictorShape(stack, talker_stack.hidden, groups, codes),
+        talker=shape,
+        predictor=predictor,
         decoder=decoder,
         text=text_ids(top, given["text_vocabulary"]),
-        control=ControlIds(*(talker.whole(f"codec_{key}_id", vocabulary - 1, codes) for key in CONTROL_KEYS)),
+        control=control_ids(talker, shape, codes, (*CONTROL_KEYS, "think")),
         language_ids=languages,
         languages=_offered(ours, languages),
-        speakers=_speakers(given["speakers"], given["dialects"], ours, languages, vocabulary),
+        speakers=_speakers(given["speakers"], given["dialects"], ours, languages, shape.vocabulary),
         sample_rate=rate,
         sampling=_sampling(generation),
         top=top,
@@ -208,16 +162,11 @@ def _dialect(dialects: Fields, name: str, languages: dict[str, int]) -> str | No
     return dialect
 
 
-SAMPLING = {
-    "temperature": (Fields.number, "temperature", 0, 100, 0.9),
-    "top_k": (Fields.whole, "top_k", 2**31, 0, 50),
-    "top_p": (Fields.number, "top_p", 0, 1, 1.0),
-    "repetition_penalty": (Fields.number, "repetition_penalty", 0.01, 100, 1.05),
+SAMPLING = drawn("") | {
     "predictor_temperature": (Fields.number, "subtalker_temperature", 0, 100, 0.9),
     "predictor_top_k": (Fields.whole, "subtalker_top_k", 2**31, 0, 50),
     "predictor_top_p": (Fields.number, "subtalker_top_p", 0, 1, 1.0),
 }
-"""The model's own way of drawing codes; the published defaults where the file is silent."""
 DRAWS = {
     "temperature": (Fields.flag, "do_sample", True),
     "predictor_temperature": (Fields.flag, "subtalker_dosample", True),

@@ -30,7 +30,7 @@ from omnitts_cli.families.qwen3_tts.prompt import Qwen3Prompter
 from omnitts_cli.models.compiled import Compiled, Compute
 from omnitts_cli.models.prompts import Place
 from omnitts_cli.models.roles import SpeechModel
-from omnitts_cli.models.shapes import DecoderShape, Facts, decoder_sizes, language_sizes
+from omnitts_cli.models.shapes import DecoderShape, decoder_sizes, language_sizes
 from omnitts_cli.models.sources import Names
 from omnitts_cli.text.model_input import text_input_of
 
@@ -63,23 +63,13 @@ def compiled(name: str, config: Config, compute: Compute, tokenizer: TextTokeniz
         device=None,
         dtype=np.float32,
         vector_of=partial(_vector_of, networks.codes, config) if {"named", "cloned"} <= config.kinds else None,
-        **about(name, config),
+        **config.model_fields(name),
     )
 
 
 def _vector_of(codes: Any, config: Config, name: str) -> np.ndarray:
     vector: np.ndarray = codes.first[config.speakers[name.lower()].id].copy()
     return vector
-
-
-AS_IN_CONFIG = ("sampling", "kinds", "languages", "longest_piece", "plain_letters", "obeys_style")
-
-
-def about(name: str, config: Config) -> dict[str, Any]:
-    """The fields of a SpeechModel that the config tells."""
-    speakers = {name: speaker.about for name, speaker in config.speakers.items()}
-    known = {"name": name, "facts": facts(config), "speakers": speakers}
-    return known | {field: getattr(config, field) for field in AS_IN_CONFIG}
 
 
 def cloner(config: Config, filled: Callable[[Any], Any], place: Place) -> Qwen3Cloner | None:
@@ -90,19 +80,6 @@ def cloner(config: Config, filled: Callable[[Any], Any], place: Place) -> Qwen3C
         return filled(encoder), filled(speaker)
 
     return Qwen3Cloner(load, place) if "cloned" in config.kinds else None
-
-
-def facts(config: Config) -> Facts:
-    return Facts(
-        groups=config.predictor.groups,
-        codes=config.predictor.codes,
-        vocabulary=config.talker.vocabulary,
-        end_code=config.control.end,
-        hidden=config.talker.stack.hidden,
-        sample_rate=config.sample_rate,
-        samples_per_frame=config.decoder.samples_per_frame,
-        max_positions=config.max_positions,
-    )
 
 
 def _made_up_config(file: Path, name: str) -> Config:
@@ -124,8 +101,6 @@ FAMILY = Family(
     stored=stored,
     compiled=compiled,
     cloner=cloner,
-    voices=lambda config: {name: speaker.about for name, speaker in config.speakers.items()},
-    languages=lambda config: config.languages,
     made_up=released.NAMES,
     made_up_config=_made_up_config,
     complete=_complete,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -13,36 +12,22 @@ from omnitts_cli.families.common.names import (
     talker_names,
     text_names,
 )
-from omnitts_cli.families.common.parts import Language, Part
+from omnitts_cli.families.common.parts import Language, Part, Parts
 from omnitts_cli.families.common.tokenizer import TextTokenizer
 from omnitts_cli.families.qwen3_tts.cloner import Qwen3Cloner
 from omnitts_cli.families.qwen3_tts.config import CODEC_FOLDER, Config
 from omnitts_cli.families.qwen3_tts.encoders import encoder_names, speaker_names
-from omnitts_cli.families.qwen3_tts.family import about, decoder_names
+from omnitts_cli.families.qwen3_tts.family import decoder_names
 from omnitts_cli.families.qwen3_tts.prompt import Qwen3Prompter
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.models.codec_decoder import CodecDecoder
 from omnitts_cli.models.codec_encoder import CodecEncoder
 from omnitts_cli.models.embed import FrameEmbedder, TextEmbedder
-from omnitts_cli.models.networks import Networks
 from omnitts_cli.models.prompts import Place
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.models.speaker import SpeakerEncoder
 from omnitts_cli.text.model_input import text_input_of
-
-
-@dataclass(frozen=True)
-class Parts:
-    """The parts of a model. The last two are set if the model is built for cloning."""
-
-    language: Part
-    decoder: Part
-    encoder: Part | None
-    speaker: Part | None
-
-    def all(self) -> list[Part]:
-        return [part for part in (self.language, self.decoder, self.encoder, self.speaker) if part is not None]
 
 
 def parts(config: Config, ops: Ops = plain.OPS, *, cloning: bool = True) -> Parts:
@@ -90,20 +75,12 @@ def assemble(
     language.predictor.prepare(language.embedder)
     language.text.prepare(ops, language.talker.head)
     built = (parts.encoder.module, parts.speaker.module) if parts.encoder and parts.speaker else None
-    head = language.talker.head
-    return Networks(
-        talker=language.talker,
-        predictor=language.predictor,
-        embedder=language.embedder,
-        codec=decoder,
-        prompter=Qwen3Prompter(config, tokenizer, language.text, language.embedder, place),
+    prompter = Qwen3Prompter(config, tokenizer, language.text, language.embedder, place)
+    return parts.networks(
+        name, config, ops, prompter,
         cloner=Qwen3Cloner(lambda: built, place) if built else None,
-        device=head.device,
-        dtype=language.embedder.first.dtype,
-        ops=ops,
         vector_of=partial(vector_of, language.embedder, config) if {"named", "cloned"} <= config.kinds else None,
-        **about(name, config),
-    )
+    )  # fmt: skip
 
 
 def vector_of(embedder: FrameEmbedder, config: Config, name: str) -> np.ndarray:

@@ -13,7 +13,7 @@ from omnitts_cli.errors import ModelError
 from omnitts_cli.families.common.fields import Fields
 from omnitts_cli.families.qwen3_omni import released
 from omnitts_cli.families.qwen3_omni.config import Config, config_of
-from omnitts_cli.families.qwen3_omni.family import facts, parts
+from omnitts_cli.families.qwen3_omni.family import parts
 from omnitts_cli.request import Sampling
 
 
@@ -44,10 +44,14 @@ def test_the_released_sizes() -> None:
 
 def test_the_released_facts() -> None:
     config = read(released.config())
-    told = facts(config)
+    told = config.facts
     assert (told.groups, told.codes, told.vocabulary, told.end_code, told.hidden) == (16, 2048, 3072, 2150, 1024)
     assert (told.samples_per_frame, told.missing_samples, told.frame_rate, told.least_frames) == (1920, 555, 12.5, 0)
-    assert config.speakers == {"ethan": 2302, "chelsie": 2301, "aiden": 2303}
+    assert {name: speaker.id for name, speaker in config.speakers.items()} == {
+        "ethan": 2302,
+        "chelsie": 2301,
+        "aiden": 2303,
+    }
     experts = config.talker.stack.experts
     assert (experts.count, experts.chosen, experts.inner, experts.shared) == (128, 6, 384, 768)
     assert experts.renormalised

@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from json_paths import put
 
 from omnitts_cli.errors import ModelError
-from omnitts_cli.families.common.fields import Fields
+from omnitts_cli.families.common.fields import Fields, Speaker
 from omnitts_cli.families.common.tokenizer import TextTokenizer, byte_vocabulary
 from omnitts_cli.families.qwen3_tts import released
-from omnitts_cli.families.qwen3_tts.config import Config, Speaker, config_of, read_config
-from omnitts_cli.families.qwen3_tts.family import facts
+from omnitts_cli.families.qwen3_tts.config import Config, config_of, read_config
 from omnitts_cli.families.qwen3_tts.modules import assemble, parts
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.request import Request, Sampling
@@ -55,7 +54,7 @@ def test_a_named_model(named: Files) -> None:
     assert config.speakers["eric"] == Speaker(891, "sichuan_dialect", "native language Chinese, Sichuan dialect")
     assert "sichuan_dialect" in config.language_ids and "sichuan_dialect" not in config.languages
     assert len(config.languages) == 10
-    assert facts(config).end_code == 166 and facts(config).codes == 64 and facts(config).frame_rate == 12.5
+    assert config.facts.end_code == 166 and config.facts.codes == 64 and config.facts.frame_rate == 12.5
     assert config.sampling == Sampling(0.9, 50, 1.0, 1.05, 0.9, 50, 1.0)
 
 

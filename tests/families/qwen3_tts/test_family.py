@@ -11,9 +11,10 @@ from tiny_models import tiny_model
 
 from omnitts_cli.families.common.fields import Fields
 from omnitts_cli.families.common.names import HEAD, books
+from omnitts_cli.families.common.parts import Parts
 from omnitts_cli.families.qwen3_tts import released
 from omnitts_cli.families.qwen3_tts.config import config_of, read_config
-from omnitts_cli.families.qwen3_tts.modules import Parts, parts
+from omnitts_cli.families.qwen3_tts.modules import parts
 from omnitts_cli.models.sources import One
 from omnitts_cli.weights.arrays import sources_of
 
