@@ -17,11 +17,9 @@ import numpy as np
 
 from omnitts_cli.errors import DeviceError, Notice, OutputError, UsageError
 from omnitts_cli.fleet.job import BatchJob, PlannedModel
-from omnitts_cli.fleet.journal import FAILED, RowJournal
 from omnitts_cli.fleet.leases import COPIES, DEATHS, Lease, Leases
-from omnitts_cli.fleet.plan import RowPlan
-from omnitts_cli.fleet.run import Pace, commit, in_order
-from omnitts_cli.fleet.store import Made, Shards, Store
+from omnitts_cli.fleet.run import CorpusRun, in_order
+from omnitts_cli.fleet.store import Shards
 from omnitts_cli.fleet.worker import Counts, RayWorker, Task, under_way
 from omnitts_cli.settings.environment import quiet_ray, use_token_of_ray
 
@@ -39,23 +37,21 @@ CONNECT_S = 5.0
 INSTALL = 'pip install ".[ray]"   in the source folder of omnitts, or pip install "ray[serve]"'
 
 
-def speak_with_ray(
-    job: BatchJob, plan: RowPlan, journal: RowJournal, store: Store, model: PlannedModel, rows: np.ndarray,
-    tries: dict[int, int], pace: Pace, work: Path,
-) -> None:  # fmt: skip
-    """Speaks rows of one model with the workers of a cluster; afterwards they are in `journal`."""
+def speak_with_ray(job: BatchJob, run: CorpusRun, model: PlannedModel, rows: np.ndarray, tries: dict[int, int]) -> None:
+    """Speaks rows of one model with the workers of a cluster; afterwards they are in the journal of the run."""
     given = {field.name: getattr(job, field.name) for field in fields(job) if field.name in SENT}
     if model.on_cpu:
         given["machine"] = {**given["machine"], "threads": 1}
-    task = Task(type(job), given, job.sent(plan), model, work.parent.resolve(), work.resolve(), Path.cwd(),
-                job.hand_over(work))  # fmt: skip
+    work = run.work
+    task = Task(type(job), given, job.sent(run.plan), model, run.masks, work.parent.resolve(), work.resolve(),
+                Path.cwd(), job.hand_over(work))  # fmt: skip
     cluster = Cluster(job, task, len(rows))
     try:
-        Driver(job, task, plan, cluster, rows, tries, pace, journal, store).speak()
+        Driver(job, task, cluster, run, rows, tries).speak()
     finally:
         cluster.close()
-        job.take_over(work, store, journal)
-    job.settle(work, store, journal)
+        job.take_over(work, run.store, run.journal)
+    job.settle(work, run.store, run.journal)
 
 
 SENT = ("manifest", "text", "speech", "corpus", "checks", "machine", "writers")
@@ -159,13 +155,12 @@ class Driver:
     """Deals rows to workers until all of them are committed."""
 
     def __init__(
-        self, job: BatchJob, task: Task, plan: RowPlan, cluster: Cluster, rows: np.ndarray, tries: dict[int, int],
-        pace: Pace, journal: RowJournal, store: Store,
-    ) -> None:  # fmt: skip
-        self._job, self._task, self._plan, self._cluster, self._ray = job, task, plan, cluster, cluster.ray
-        self._tries, self._pace, self._journal, self._store = tries, pace, journal, store
-        self._order = np.fromiter(in_order(plan, rows), np.int64, len(rows))  # position -> row of the plan
-        self._position = np.full(plan.count, -1, np.int64)
+        self, job: BatchJob, task: Task, cluster: Cluster, run: CorpusRun, rows: np.ndarray, tries: dict[int, int]
+    ) -> None:
+        self._job, self._task, self._cluster, self._ray = job, task, cluster, cluster.ray
+        self._run, self._plan, self._pace, self._tries = run, run.plan, run.pace, tries
+        self._order = np.fromiter(in_order(run.plan, rows), np.int64, len(rows))  # position -> row of the plan
+        self._position = np.full(run.plan.count, -1, np.int64)
         self._position[self._order] = np.arange(len(rows))
         self._done, self._counted = np.zeros((2, len(rows)), bool)  # rows that are in the pace; and their seconds
         self._leases = Leases(len(rows), len(cluster.workers), copies=1 if job.late else COPIES)
@@ -193,7 +188,7 @@ class Driver:
                 if time.monotonic() - self._looked > LOOK_S:
                     self._look_at_journals()
             self._job.look(self._pace)
-        if isinstance(self._store, Shards):
+        if isinstance(self._run.store, Shards):
             self._end()
 
     def _end(self) -> None:
@@ -324,7 +319,7 @@ class Driver:
     def _look_at_journals(self) -> None:
         """Marks what the workers have committed."""
         self._looked = time.monotonic()
-        positions = self._position[self._job.committed(self._task.work, self._journal)]
+        positions = self._position[self._job.committed(self._task.work, self._run.journal)]
         positions = positions[positions >= 0]
         self._leases.mark(positions)
         self._count(positions)
@@ -337,20 +332,8 @@ class Driver:
 
     def _fail(self, rows: np.ndarray) -> None:
         """Rows that kill their workers."""
-        group = []
-        for index in map(int, rows):
-            row, place = self._plan.row(index), self._plan.rows[index]
-            key = place["key"] ^ self._task.model.mask
-            message = f"{DEATHS} workers died while they spoke it"
-            group.append(
-                Made(
-                    index,
-                    row.id,
-                    self._plan.output(index, row.id),
-                    (int(key[0]), int(key[1])),
-                    FAILED,
-                    {"code": "poison", "message": message, "tries": 1},
-                )
-            )
-        commit(self._plan, self._store, self._journal, group)
-        self._pace.failed += len(group)
+        message = f"{DEATHS} workers died while they spoke it"
+        self._run.commit(
+            [self._run.failed(index, self._plan.row(index), "poison", message) for index in map(int, rows)]
+        )
+        self._pace.failed += len(rows)

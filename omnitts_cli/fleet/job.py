@@ -7,9 +7,8 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -33,7 +32,7 @@ from omnitts_cli.fleet.plan import Naming, RowPlan, plan_of
 from omnitts_cli.fleet.prune import counted, prune_doubles, prune_files, prune_shards
 from omnitts_cli.fleet.report import Summary, write_results
 from omnitts_cli.fleet.rows import RowRules, VoiceChoice
-from omnitts_cli.fleet.run import BatchRun, Look, Pace, Pending, copy_rows, keys_of, pending
+from omnitts_cli.fleet.run import BatchRun, CorpusRun, Look, Pending
 from omnitts_cli.fleet.speaker import RowSpeaker
 from omnitts_cli.fleet.store import PARTS, Files, ParquetParts, Shards, Store
 from omnitts_cli.fleet.verify import Recogniser, Verifier
@@ -141,29 +140,26 @@ class BatchJob:
         if listing:
             closing.callback(listing.close)
         models = self._models(plan.models, work / "dtype", begun)
-        masks = [model.mask for model in models]
-        pace = Pace()
         store = self._opened(out, work, journal, closing, listing)
-        with self.lookup(work) as lookup:
-            keep = self._only(plan)
-            todo = pending(plan, store, lookup, masks, retry_failed=self.corpus.retry_failed, keep=keep)
+        run = CorpusRun(work, plan, [model.mask for model in models], journal, store)
+        with Lookup(work) as lookup:
+            todo = run.pending(lookup, retry_failed=self.corpus.retry_failed, keep=self._only(plan))
         speak = todo.speak[: self.corpus.limit] if self.corpus.limit else todo.speak
-        copied = partial(self._copied, plan, masks, journal, pace, work)
         self._announce(out, plan, todo, speak)
-        speak = np.concatenate([copied(store, todo.copy), speak])
+        codes = self.corpus.save_codes
+        speak = np.concatenate([run.copy(todo.copy, codes=codes), speak])
         if self.corpus.prune:  # after rows with a new id have taken over the sound of the old one
             store.finish()
-            self._prune(out, work, plan, masks, journal)
-            store = self._opened(out, work, journal, closing)
+            self._prune(out, run)
+            run.store = self._opened(out, work, journal, closing)
         if len(speak) or len(todo.later):
-            self._speak(plan, store, journal, models, speak, todo.tries, pace, work, open_model)
+            self._speak(run, models, speak, todo.tries, open_model)
             if len(todo.later) and not self.corpus.limit:
-                store.flush()
-                left = copied(store, todo.later)
-                self._speak(plan, store, journal, models, left, {}, pace, work, open_model)
-        store.finish()
-        with self.lookup(work) as lookup:
-            summary = write_results(out, work, plan, store, lookup, masks, pace, self.checks, self.tell)
+                run.store.flush()
+                self._speak(run, models, run.copy(todo.later, codes=codes), {}, open_model)
+        run.store.finish()
+        with Lookup(work) as lookup:
+            summary = write_results(out, run, lookup, self.checks, self.tell)
         self.end(out, journal, summary)
         return summary
 
@@ -174,21 +170,6 @@ class BatchJob:
             self.tell(Notice(what, plain=True))
         if len(todo.copy) or len(speak) or len(todo.later):
             self.check_room(out, plan, speak)
-
-    def _copied(
-        self, plan: RowPlan, masks: list[np.ndarray], journal: RowJournal, pace: Pace, work: Path, store: Store,
-        rows: np.ndarray,
-    ) -> np.ndarray:  # fmt: skip
-        """Gives rows the sound that exists under another name; returns the others."""
-
-        def key_of(index: int) -> tuple[int, int]:
-            key = plan.rows["key"][index] ^ masks[int(plan.rows["model"][index])]
-            return int(key[0]), int(key[1])
-
-        if not len(rows):
-            return rows
-        with self.lookup(work) as lookup:
-            return copy_rows(key_of, journal, pace, plan, rows, lookup, store, work, codes=self.corpus.save_codes)
 
     def end(self, out: Path, journal: RowJournal, summary: Summary) -> None:
         """Called when the results have been written."""
@@ -256,7 +237,7 @@ class BatchJob:
         """After take_over: ends the shards of all workers. A row that two workers have made is kept once."""
         if isinstance(store, Shards):
             store.finish()
-            with self.lookup(work) as lookup:
+            with Lookup(work) as lookup:
                 store.end_all(lookup)
                 prune_doubles(lookup, store, journal)
         (work / OWNER).unlink(missing_ok=True)
@@ -309,15 +290,6 @@ class BatchJob:
                 hint="omnitts doctor   on each machine; or leave out --exact, or --fresh",
             )
         self.keep(path, found)
-
-    @contextmanager
-    def lookup(self, work: Path) -> Iterator[Lookup]:
-        """Everything that is in the journals."""
-        lookup = Lookup(work)
-        try:
-            yield lookup
-        finally:
-            lookup.close()
 
     def _run_seed(self, work: Path) -> int:
         """--seed, or one that was drawn once for this folder."""
@@ -384,7 +356,7 @@ class BatchJob:
         self, out: Path, work: Path, journal: RowJournal, closing: ExitStack, listing: Listing | None = None
     ) -> Store:
         """The store, with all that the journals know."""
-        with self.lookup(work) as lookup:
+        with Lookup(work) as lookup:
             store = self.store(out, work, journal, lookup, listing)
         closing.callback(store.close)
         return store
@@ -418,19 +390,10 @@ class BatchJob:
     # ---- with the model
 
     def _speak(
-        self,
-        plan: RowPlan,
-        store: Store,
-        journal: RowJournal,
-        models: list[PlannedModel],
-        rows: np.ndarray,
-        tries: dict[int, int],
-        pace: Pace,
-        work: Path,
-        open_model: Opener,
+        self, run: CorpusRun, models: list[PlannedModel], rows: np.ndarray, tries: dict[int, int], open_model: Opener
     ) -> None:
         """Speaks rows, one model after the other."""
-        rows = np.sort(rows)
+        rows, plan, pace = np.sort(rows), run.plan, run.pace
         pace.rows += len(rows)
         pace.expected_s += float(plan.rows["expected"][rows].sum())
         for number, model in enumerate(models):
@@ -438,22 +401,22 @@ class BatchJob:
             if not len(mine):
                 continue
             if self.workers is not None:
-                self.workers(self, plan, journal, store, model, mine, tries, pace, work)
+                self.workers(self, run, model, mine, tries)
                 continue
             with ExitStack() as closing:
                 tts = closing.enter_context(open_model(model.name, model.variant, self.slots(model), model.voice))
-                speaker = self.speaker(tts, plan, work, model, closing)
-                self.check_bits(work, bits_of(tts))
+                speaker = self.speaker(tts, plan, run.work, model, closing)
+                self.check_bits(run.work, bits_of(tts))
                 self.loaded()
                 pace.begin()
                 try:
-                    BatchRun(plan, store, journal, speaker, model.mask, pace, self.look).speak(mine, tries)
+                    BatchRun(run, speaker, self.look).speak(mine, tries)
                 except (OutputError, OSError) as error:
                     cause = error if isinstance(error, OSError) else error.__cause__
                     if not isinstance(cause, OSError):
                         raise
                     left = self.bytes_for(max(pace.expected_s - pace.expected_done_s, 0.0))
-                    raise disk.failed(cause, work.parent, left) from cause
+                    raise disk.failed(cause, run.work.parent, left) from cause
 
     def speaker(self, tts: TTS, plan: RowPlan, work: Path, model: PlannedModel, closing: ExitStack) -> RowSpeaker:
         """What speaks rows through an open model."""
@@ -510,7 +473,7 @@ class BatchJob:
         """--fresh: removes what earlier runs made."""
         if not (self.corpus.yes or self.confirm(f"Remove all speech that earlier runs made in {out}?")):
             raise UsageError("--fresh was not confirmed", hint="--fresh -y")
-        with self.lookup(work) as lookup:
+        with Lookup(work) as lookup:
             names = set(lookup.records["name"].tolist())
         for path in [*out.glob("shard-*.tar"), *out.glob("part-*.parquet"), *(out / name for name in OURS)]:
             path.unlink(missing_ok=True)
@@ -523,26 +486,26 @@ class BatchJob:
                 path.unlink()
         shutil.rmtree(work / "shards", ignore_errors=True)
 
-    def _prune(self, out: Path, work: Path, plan: RowPlan, masks: list[np.ndarray], journal: RowJournal) -> None:
+    def _prune(self, out: Path, run: CorpusRun) -> None:
         """--prune: removes the sound of rows that are gone from the manifest."""
 
         def confirm(question: str) -> bool:
             return self.corpus.yes or self.confirm(question)
 
-        with self.lookup(work) as lookup:
-            store = self.store(out, work, journal, lookup)
+        with Lookup(run.work) as lookup:
+            store = self.store(out, run.work, run.journal, lookup)
             if isinstance(store, Files):
-                count, what = prune_files(plan, lookup, store, confirm), "file"
+                count, what = prune_files(run.plan, lookup, store, confirm), "file"
             else:
                 store.finish()  # the last shard is ended, so that it can be read
                 assert isinstance(store, Shards)
-                count, what = prune_shards(plan, lookup, keys_of(plan, masks), store, journal, confirm), "sample"
+                count, what = prune_shards(run.plan, lookup, run.keys, store, run.journal, confirm), "sample"
         if count:
             self.tell(Notice(f"removed {counted(count, what)} whose rows are gone", plain=True))
 
     def _drop_damaged(self, work: Path, plan: RowPlan, store: Store) -> None:
         """--verify-files: drops sounds whose SHA-256 differs from their record, so that they are made again."""
-        with self.lookup(work) as lookup:
+        with Lookup(work) as lookup:
             damaged = []
             for index, record in enumerate(lookup.of_names(plan.rows["name"]).tolist()):
                 if record < 0 or lookup.records["state"][record] == FAILED:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -189,7 +189,7 @@ def line_at(descriptor: int, start: int) -> bytes:
     return line[: line.index(b"\n") + 1]
 
 
-class Lookup:
+class Lookup(AbstractContextManager["Lookup"]):
     """All journals of a folder. Of two records with one name, the later counts."""
 
     def __init__(self, folder: Path) -> None:
@@ -253,6 +253,9 @@ class Lookup:
             key, int(held["name"]), int(held["row"]), int(held["state"]), self.details(index), int(held["sha"]),
             shard, offset, int(held["length"]),
         )  # fmt: skip
+
+    def __exit__(self, *given: object) -> None:
+        self.close()
 
     def close(self) -> None:
         for descriptor in self._lines:

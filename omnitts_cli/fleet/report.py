@@ -19,7 +19,7 @@ from omnitts_cli.errors import Notice
 from omnitts_cli.fleet import disk
 from omnitts_cli.fleet.journal import FAILED, STATUS, Lookup
 from omnitts_cli.fleet.plan import BAD, RowPlan, beside
-from omnitts_cli.fleet.run import Pace
+from omnitts_cli.fleet.run import CorpusRun, Pace
 from omnitts_cli.fleet.store import Store, hex_key
 from omnitts_cli.parse import json_object
 from omnitts_cli.settings.corpus import Verification
@@ -95,21 +95,13 @@ class Summary:
 
 
 def write_results(
-    out: Path,
-    work: Path,
-    plan: RowPlan,
-    store: Store,
-    lookup: Lookup,
-    masks: Sequence[np.ndarray],
-    pace: Pace,
-    checks: Verification,
-    tell: Callable[[Notice], None],
+    out: Path, run: CorpusRun, lookup: Lookup, checks: Verification, tell: Callable[[Notice], None]
 ) -> Summary:
     """Writes the output manifest and the report, unless nothing has changed since they were written."""
-    pace.end()
-    stamp = {"plan": plan.path.name, "records": len(lookup.records), "store": type(store).__name__}
-    kept = work / "written.json"
-    summary = Summary(pace=pace)
+    run.pace.end()
+    stamp = {"plan": run.plan.path.name, "records": len(lookup.records), "store": type(run.store).__name__}
+    kept = run.work / "written.json"
+    summary = Summary(pace=run.pace)
     if (before := unchanged(kept, stamp, out)) is not None:
         summary.written = False
         for name in COUNTS:
@@ -117,10 +109,10 @@ def write_results(
         summary.first_failures = before["first_failures"]
         summary.notices = Counter(dict(before.get("notices", ())))
         return summary
-    with disk.new_file(out / MANIFEST, work / f"{MANIFEST}.part") as part:
+    with disk.new_file(out / MANIFEST, run.work / f"{MANIFEST}.part") as part:
         held: list[bytes] = []
         size = 0
-        for number, line in lines_of(plan, store, lookup, masks):
+        for number, line in lines_of(run, lookup):
             if line is None:
                 summary.rows, summary.left = summary.rows + 1, summary.left + 1
                 continue
@@ -132,7 +124,7 @@ def write_results(
                 held, size = [], 0
         part.write(b"".join(held))
     picture = drawn(summary, out / PICTURE, tell)
-    disk.put(out / REPORT, in_words(summary, plan, checks, picture).encode())
+    disk.put(out / REPORT, in_words(summary, run.plan, checks, picture).encode())
     counts = {name: getattr(summary, name) for name in COUNTS}
     size = (out / MANIFEST).stat().st_size
     shown = {"first_failures": summary.first_failures, "notices": summary.notices.most_common(SHOWN_NOTICES)}
@@ -150,11 +142,9 @@ def unchanged(kept: Path, stamp: dict[str, Any], out: Path) -> dict[str, Any] | 
         return None
 
 
-def lines_of(
-    plan: RowPlan, store: Store, lookup: Lookup, masks: Sequence[np.ndarray]
-) -> Iterator[tuple[int, dict[str, Any] | None]]:
+def lines_of(run: CorpusRun, lookup: Lookup) -> Iterator[tuple[int, dict[str, Any] | None]]:
     """(line in the manifest, line of the output manifest) of each row, in order; None for a row that is left."""
-    bad = BadRows(plan)
+    plan, keys, bad = run.plan, run.keys, BadRows(run.plan)
     records = lookup.of_names(plan.rows["name"])
     for index in range(plan.count):
         place = plan.rows[index]
@@ -165,11 +155,10 @@ def lines_of(
                            "code": found["code"], "message": found["message"]}  # fmt: skip
             continue
         record = int(records[index])
-        key = place["key"] ^ masks[int(place["model"])]
-        if record < 0 or (lookup.records["key"][record] != key).any():
+        if record < 0 or (lookup.records["key"][record] != keys[index]).any():
             yield number, None
             continue
-        yield number, line_of(plan, store, lookup, index, record)
+        yield number, line_of(plan, run.store, lookup, index, record)
     bad.close()
 
 

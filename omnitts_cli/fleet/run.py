@@ -1,4 +1,5 @@
-"""BatchRun: speaks the rows of a plan. Rows share the engine's slots; threads beside it read, encode and write.
+"""CorpusRun: the rows of a plan, what is left to do of them, and how they become part of the corpus. BatchRun: speaks
+them. Rows share the engine's slots; threads beside it read, encode and write.
 
 Longest rows go first, within windows of the manifest, so that batches are full, the end is short and memory bounded.
 The main thread commits finished rows in groups. After a kill, at most one group is spoken again.
@@ -20,7 +21,7 @@ from omnitts_cli.errors import DeviceError, OmniError, OutputError
 from omnitts_cli.fleet import disk
 from omnitts_cli.fleet.journal import FAILED, UNVERIFIED, Entry, Lookup, RowJournal
 from omnitts_cli.fleet.plan import BAD, RowPlan
-from omnitts_cli.fleet.rows import RowError
+from omnitts_cli.fleet.rows import Row, RowError
 from omnitts_cli.fleet.runner import Runner
 from omnitts_cli.fleet.speaker import RowSpeaker
 from omnitts_cli.fleet.store import PARTS, Made, Store, sha8
@@ -88,32 +89,146 @@ class Pace:
 Look = Callable[[Pace], None]
 
 
+@dataclass(frozen=True)
+class Pending:
+    """What is left to do of a plan."""
+
+    speak: np.ndarray  # indexes of rows to speak
+    copy: np.ndarray  # indexes of rows whose sound exists under another name
+    later: np.ndarray  # indexes of rows with the content of one in `speak`
+    tries: dict[int, int]  # of rows that are tried again, how often they were tried
+    done: int
+    changed: int  # of `speak` and `later`, those that were spoken with another text, voice, model or option
+
+
+@dataclass
+class CorpusRun:
+    """A run over a plan: where it keeps what, and how far it is. `masks`: of the plan's models."""
+
+    work: Path
+    plan: RowPlan
+    masks: Sequence[np.ndarray]
+    journal: RowJournal
+    store: Store
+    pace: Pace = field(default_factory=Pace)
+
+    def key(self, index: int) -> tuple[int, int]:
+        """The key of a row, with its model."""
+        key = self.plan.rows["key"][index] ^ self.masks[int(self.plan.rows["model"][index])]
+        return int(key[0]), int(key[1])
+
+    @property
+    def keys(self) -> np.ndarray:
+        """The keys of all rows, with their models."""
+        table = np.array([*self.masks, (0, 0)], np.uint64)  # bad rows have model 0, also where no row has one
+        return self.plan.rows["key"] ^ table[self.plan.rows["model"]]
+
+    def failed(self, index: int, row: Row | None, code: str, message: str, tries: int = 1) -> Made:
+        """A row that could not be spoken; None: it could not be read."""
+        id, output = (row.id, self.plan.output(index, row.id)) if row else ("", "")
+        details = {"code": code, "message": message, "tries": tries}
+        return Made(index, id, output, self.key(index), FAILED, details)
+
+    def commit(self, group: Sequence[Made]) -> None:
+        """A group of finished rows becomes part of the corpus."""
+        self.store.place(group)
+        self.journal.append([self._entry(made) for made in group])
+
+    def _entry(self, made: Made) -> Entry:
+        return Entry(
+            key=made.key,
+            name=int(self.plan.rows["name"][made.index]),
+            row=made.index,
+            state=made.state,
+            details=json.dumps({"output": made.output, **made.details}, ensure_ascii=False, allow_nan=False).encode(),
+            sha=int.from_bytes(bytes.fromhex(made.sha256)[:8], "little") if made.sha256 else 0,
+            shard=made.shard,
+            offset=made.offset,
+            length=made.length,
+        )
+
+    def pending(self, lookup: Lookup, *, retry_failed: bool, keep: np.ndarray | None) -> Pending:
+        """The rows that are not done yet. `keep`: limits them to these indexes."""
+        rows, keys = self.plan.rows, self.keys
+        records = lookup.of_names(rows["name"])
+        at = np.flatnonzero(records >= 0)
+        same = (lookup.records["key"][records[at]] == keys[at]).all(1)
+        records[at[~same]] = -1
+        changed = at[~same]
+        present = self.store.present(self.plan, lookup, records)
+        state = np.zeros(len(rows), np.uint8)
+        state[present] = lookup.records["state"][records[present]]
+        bad = (rows["state"] & BAD) != 0
+        again = (state == FAILED) | (state == UNVERIFIED) if retry_failed else np.zeros(len(rows), bool)
+        wanted = ~bad & (~present | again)
+        if keep is not None:
+            chosen = np.zeros(len(rows), bool)
+            chosen[keep] = True
+            wanted &= chosen
+        tries = {int(i): tries_of(lookup, int(records[i])) for i in np.flatnonzero(again & wanted)}
+        left = np.flatnonzero(wanted)
+        copies = left[lookup.has_keys(keys[left]) & ~again[left]]
+        left = left[~np.isin(left, copies, assume_unique=True)] if len(copies) else left
+        order = np.lexsort((left, keys[left, 1], keys[left, 0]))
+        ordered = keys[left[order]]
+        twin = np.zeros(len(left), bool)
+        twin[order[1:]] = (ordered[1:] == ordered[:-1]).all(1)
+        return Pending(left[~twin], copies, left[twin], tries, int((~bad & present & ~again).sum()),
+                       int(np.isin(left, changed).sum()))  # fmt: skip
+
+    def copy(self, rows: np.ndarray, *, codes: bool) -> np.ndarray:
+        """Gives rows the sound that exists under another name, with `codes` also its codes; returns those whose sound
+        could not be read.
+        """
+        missing, group = [], list[Made]()
+        if not len(rows):
+            return rows
+        with Lookup(self.work) as lookup:
+            for index in map(int, rows):
+                made = self._copied(index, lookup, codes)
+                if made is None:
+                    missing.append(index)
+                    continue
+                group.append(made)
+                self.pace.copied += 1
+                if len(group) == GROUP:
+                    self.commit(group)
+                    group = []
+            if group:
+                self.commit(group)
+        return np.array(missing, np.int64)
+
+    def _copied(self, index: int, lookup: Lookup, codes: bool) -> Made | None:
+        """A row with the sound of another; None if there is none."""
+        key = self.key(index)
+        record = lookup.with_key(np.array(key, np.uint64))
+        if record < 0 or int(lookup.records["name"][record]) == int(self.plan.rows["name"][index]):
+            return None
+        details = json.loads(lookup.details(record))
+        output = details.pop("output")
+        sound, found = self.store.sound(lookup.records[record], output), self.store.codes(output) if codes else None
+        if sound is None or (codes and found is None):
+            return None
+        row, part = self.plan.row(index), self.work / PARTS / f"copy-{index}"
+        disk.put(part, sound)
+        assert sha8(sound) == int(lookup.records["sha"][record])
+        return Made(
+            index, row.id, self.plan.output(index, row.id), key, int(lookup.records["state"][record]), details,
+            part, str(details["sha256"]), len(sound), row.text, codes=found,
+        )  # fmt: skip
+
+
 class BatchRun:
     """One run over the rows of one model."""
 
-    def __init__(
-        self,
-        plan: RowPlan,
-        store: Store,
-        journal: RowJournal,
-        speaker: RowSpeaker,
-        mask: np.ndarray,
-        pace: Pace,
-        look: Look,
-    ) -> None:
-        self.plan, self.store, self.journal, self.speaker = plan, store, journal, speaker
-        self._mask, self.pace, self._look = mask, pace, look
+    def __init__(self, run: CorpusRun, speaker: RowSpeaker, look: Look) -> None:
+        self.run, self.speaker, self._look = run, speaker, look
         self._room = threading.Semaphore(MOST_UNCOMMITTED)
         self._group: list[Made] = []
 
-    def key(self, index: int) -> tuple[int, int]:
-        """The key of a row, with the model."""
-        key = self.plan.rows["key"][index] ^ self._mask
-        return int(key[0]), int(key[1])
-
     def speak(self, rows: np.ndarray, tries: dict[int, int]) -> None:
         """Speaks the rows of these indexes. `tries`: how often some of them were tried before."""
-        self.speak_in_order(in_order(self.plan, rows), tries, len(rows))
+        self.speak_in_order(in_order(self.run.plan, rows), tries, len(rows))
 
     def speak_in_order(self, order: Iterator[int], tries: dict[int, int], most: int) -> None:
         """The same, in the order given; `most` limits the number of threads."""
@@ -139,24 +254,22 @@ class BatchRun:
 
     def _next(self, order: Iterator[int]) -> int | None:
         index = next(order, None)
-        if index is None and self.pace.full is None:
-            self.pace.full = (self.pace.wall_s, self.pace.audio_s)
+        pace = self.run.pace
+        if index is None and pace.full is None:
+            pace.full = (pace.wall_s, pace.audio_s)
         return index
 
     def _made(self, index: int, first_try: int) -> Made:
-        key, place = self.key(index), self.plan.rows[index]
-        id, output = "", ""
+        plan, row = self.run.plan, None
         try:
-            row = self.plan.row(index)
-            id, output = row.id, self.plan.output(index, row.id)
-            made = self.speaker.speak(index, row, self.plan.keys.of(row)[1], first_try)
-            made.key, made.output = key, output
+            row = plan.row(index)
+            made = self.speaker.speak(index, row, plan.keys.of(row)[1], first_try)
+            made.key, made.output = self.run.key(index), plan.output(index, row.id)
         except (DeviceError, OutputError):
             raise
         except (RowError, OmniError) as error:
-            details = {"code": error.code, "message": error.message, "tries": first_try + 1}
-            made = Made(index, id, output, key, FAILED, details)
-        made.expected = float(place["expected"])
+            made = self.run.failed(index, row, error.code, error.message, first_try + 1)
+        made.expected = float(plan.rows["expected"][index])
         return made
 
     # ---- in the main thread
@@ -174,7 +287,7 @@ class BatchRun:
             if self._group and (len(self._group) >= GROUP or waited or not runner.left):
                 with held():
                     self._commit()
-            self._look(self.pace)
+            self._look(self.run.pace)
 
     def _commit(self) -> None:
         """Puts the sound of a group in place, and then its records into the journal."""
@@ -182,33 +295,12 @@ class BatchRun:
         if not group:
             return
         try:
-            commit(self.plan, self.store, self.journal, group)
+            self.run.commit(group)
         finally:
             self._room.release(len(group))
         for made in group:
-            self.pace.add(made)
-        self.pace.mark()
-
-
-def commit(plan: RowPlan, store: Store, journal: RowJournal, group: Sequence[Made]) -> None:
-    """A group of finished rows becomes part of the corpus."""
-    store.place(group)
-    journal.append([entry_of(plan, made) for made in group])
-
-
-def entry_of(plan: RowPlan, made: Made) -> Entry:
-    details = json.dumps({"output": made.output, **made.details}, ensure_ascii=False, allow_nan=False).encode()
-    return Entry(
-        key=made.key,
-        name=int(plan.rows["name"][made.index]),
-        row=made.index,
-        state=made.state,
-        details=details,
-        sha=int.from_bytes(bytes.fromhex(made.sha256)[:8], "little") if made.sha256 else 0,
-        shard=made.shard,
-        offset=made.offset,
-        length=made.length,
-    )
+            self.run.pace.add(made)
+        self.run.pace.mark()
 
 
 def in_order(plan: RowPlan, rows: np.ndarray) -> Iterator[int]:
@@ -219,114 +311,5 @@ def in_order(plan: RowPlan, rows: np.ndarray) -> Iterator[int]:
         yield from window[longest_first].tolist()
 
 
-@dataclass(frozen=True)
-class Pending:
-    """What is left to do of a plan."""
-
-    speak: np.ndarray  # indexes of rows to speak
-    copy: np.ndarray  # indexes of rows whose sound exists under another name
-    later: np.ndarray  # indexes of rows with the content of one in `speak`
-    tries: dict[int, int]  # of rows that are tried again, how often they were tried
-    done: int
-    changed: int  # of `speak` and `later`, those that were spoken with another text, voice, model or option
-
-
-def pending(
-    plan: RowPlan,
-    store: Store,
-    lookup: Lookup,
-    masks: Sequence[np.ndarray],
-    *,
-    retry_failed: bool,
-    keep: np.ndarray | None,
-) -> Pending:
-    """The rows that are not done yet. `keep`: limits them to these indexes."""
-    rows = plan.rows
-    records = lookup.of_names(rows["name"])
-    at = np.flatnonzero(records >= 0)
-    keys = keys_of(plan, masks)
-    same = (lookup.records["key"][records[at]] == keys[at]).all(1)
-    records[at[~same]] = -1
-    changed = at[~same]
-    present = store.present(plan, lookup, records)
-    state = np.zeros(len(rows), np.uint8)
-    state[present] = lookup.records["state"][records[present]]
-    bad = (rows["state"] & BAD) != 0
-    again = (state == FAILED) | (state == UNVERIFIED) if retry_failed else np.zeros(len(rows), bool)
-    wanted = ~bad & (~present | again)
-    if keep is not None:
-        chosen = np.zeros(len(rows), bool)
-        chosen[keep] = True
-        wanted &= chosen
-    tries = {int(i): tries_of(lookup, int(records[i])) for i in np.flatnonzero(again & wanted)}
-    left = np.flatnonzero(wanted)
-    copies = left[lookup.has_keys(keys[left]) & ~again[left]]
-    left = left[~np.isin(left, copies, assume_unique=True)] if len(copies) else left
-    order = np.lexsort((left, keys[left, 1], keys[left, 0]))
-    ordered = keys[left[order]]
-    twin = np.zeros(len(left), bool)
-    twin[order[1:]] = (ordered[1:] == ordered[:-1]).all(1)
-    return Pending(left[~twin], copies, left[twin], tries, int((~bad & present & ~again).sum()),
-                   int(np.isin(left, changed).sum()))  # fmt: skip
-
-
-def keys_of(plan: RowPlan, masks: Sequence[np.ndarray]) -> np.ndarray:
-    """The keys of all rows, with their models."""
-    table = np.array([*masks, (0, 0)], np.uint64)  # bad rows have model 0, also where no row has one
-    return plan.rows["key"] ^ table[plan.rows["model"]]
-
-
 def tries_of(lookup: Lookup, index: int) -> int:
     return int(json.loads(lookup.details(index)).get("tries", 1))
-
-
-def copy_rows(
-    key_of: Callable[[int], tuple[int, int]],
-    journal: RowJournal,
-    pace: Pace,
-    plan: RowPlan,
-    rows: np.ndarray,
-    lookup: Lookup,
-    store: Store,
-    work: Path,
-    *,
-    codes: bool = False,
-) -> np.ndarray:
-    """Gives rows the sound that exists under another name, with `codes` also its codes; returns those whose sound could
-    not be read.
-    """
-    missing, group = [], []
-    for index in map(int, rows):
-        key = key_of(index)
-        record = lookup.with_key(np.array(key, np.uint64))
-        sound = found = None
-        if record >= 0 and int(lookup.records["name"][record]) != int(plan.rows["name"][index]):
-            output = json.loads(lookup.details(record))["output"]
-            sound = store.sound(lookup.records[record], output)
-            found = store.codes(output) if codes else None
-        if sound is None or (codes and found is None):
-            missing.append(index)
-            continue
-        row = plan.row(index)
-        part = work / PARTS / f"copy-{index}"
-        file = disk.File(part)
-        try:
-            file.write(sound)
-            file.sync()
-        finally:
-            file.close()
-        details = json.loads(lookup.details(record))
-        del details["output"]
-        made = Made(
-            index, row.id, plan.output(index, row.id), key, int(lookup.records["state"][record]), details,
-            part, str(details["sha256"]), len(sound), row.text, codes=found,
-        )  # fmt: skip
-        assert sha8(sound) == int(lookup.records["sha"][record])
-        group.append(made)
-        pace.copied += 1
-        if len(group) == GROUP:
-            commit(plan, store, journal, group)
-            group = []
-    if group:
-        commit(plan, store, journal, group)
-    return np.array(missing, np.int64)

@@ -115,7 +115,7 @@ class UrlJob(BatchJob):
 
     def _tidy(self, work: Path, store: Store, journal: Any) -> None:
         """No worker is alive: makes records and sound agree."""
-        with self.lookup(work) as lookup:
+        with Lookup(work) as lookup:
             if isinstance(store, Shards):
                 store.end_all(lookup)
             else:
@@ -165,7 +165,7 @@ class UrlJob(BatchJob):
         if not (self.corpus.yes or self.confirm(f"Remove all speech that earlier runs made in {self.bucket.url}?")):
             raise UsageError("--fresh was not confirmed", hint="--fresh -y")
         journal = Mirror(self.bucket, work, number_of(self.owner.token), late=False)
-        with self.lookup(work) as lookup:
+        with Lookup(work) as lookup:
             names = set(lookup.records["name"].tolist())
         for folder in ("", *FOLDERS) if names else ("",):
             start = f"{folder}/" if folder else ""
@@ -240,7 +240,7 @@ class UrlJob(BatchJob):
         self._tidy(work, store, journal)
         shutil.rmtree(self.folder() / f"workers-{self.owner.token}", ignore_errors=True)
         if isinstance(store, Shards):
-            with self.lookup(work) as lookup:
+            with Lookup(work) as lookup:
                 prune_doubles(lookup, store, journal)
 
 

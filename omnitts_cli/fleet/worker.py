@@ -23,7 +23,7 @@ from omnitts_cli.errors import DeviceError, Notice, OmniError, OutputError
 from omnitts_cli.fleet import disk
 from omnitts_cli.fleet.job import BatchJob, PlannedModel, bits_of
 from omnitts_cli.fleet.journal import FAILED, UNVERIFIED
-from omnitts_cli.fleet.run import BatchRun, Pace
+from omnitts_cli.fleet.run import BatchRun, CorpusRun
 from omnitts_cli.fleet.store import PARTS, Made
 from omnitts_cli.speech.tts import load
 
@@ -39,6 +39,7 @@ class Task:
     job: dict[str, Any]  # its fields
     plan: Any  # what Job.sent gives
     model: PlannedModel
+    masks: Sequence[np.ndarray]  # of all models
     out: Path
     work: Path
     folder: Path  # where the command was given: paths in options begin there
@@ -162,7 +163,8 @@ class RayWorker:
         speaker = job.speaker(tts, plan, work, task.model, self._closing)
         self._bits = bits_of(tts)
         store = self._closing.enter_context(closing(job.store(task.out, work, journal, None)))
-        self._run = run = LeasedRun(plan, store, journal, speaker, task.model.mask, Pace(), lambda pace: None)
+        rows = CorpusRun(work, plan, task.masks, journal, store)
+        self._run = run = LeasedRun(rows, speaker, lambda pace: None)
         run.worker, run.lock = self, threading.Lock()
         self._doing = work / f"doing-{self.name}"
         self._feed = Feed(self._doing)
@@ -173,7 +175,7 @@ class RayWorker:
     def _speak(self, run: LeasedRun, most: int) -> None:
         try:
             run.speak_in_order(self._feed, self._tries, most)
-            run.store.finish()
+            run.run.store.finish()
         except DeviceError:
             os._exit(DIED)  # a new process has a new device context
         except (OmniError, OSError) as error:
@@ -228,7 +230,7 @@ class RayWorker:
         try:
             with self._run.lock:
                 self.check_owner()
-                self._run.store.flush()
+                self._run.run.store.flush()
         except (OmniError, OSError) as error:
             return error if isinstance(error, OmniError) else disk.failed(error, self._task.out)
         return None
