@@ -155,9 +155,8 @@ class Lock:
         except OSError as error:
             raise failed(error, folder) from None
         try:
-            if not locked(self._descriptor):
-                raise in_use(where, self._owner())
-            if self._owner_lives():
+            taken = locked(self._descriptor)
+            if taken is False or (taken is None and self._owner_lives()):
                 raise in_use(where, self._owner())
             os.ftruncate(self._descriptor, 0)
             os.pwrite(self._descriptor, json.dumps(this_process()).encode(), 0)
@@ -172,11 +171,9 @@ class Lock:
             return {}
 
     def _owner_lives(self) -> bool:
-        """Whether a process of this machine, started since it booted, still holds it where flock says nothing."""
+        """Whether a process of this machine, started since it booted, still holds it."""
         owner, here = self._owner(), this_process()
-        if not owner or flock_works(self._descriptor):
-            return False
-        if owner.get("host") != here["host"]:
+        if owner and owner.get("host") != here["host"]:
             return True
         same_boot = owner.get("boot") == here["boot"]
         return same_boot and owner.get("pid") != here["pid"] and alive(int(owner.get("pid", 0)))
@@ -188,27 +185,16 @@ class Lock:
             os.close(self._descriptor)
 
 
-def locked(descriptor: int) -> bool:
-    """Takes the lock; False if another process has it."""
+def locked(descriptor: int) -> bool | None:
+    """Takes the lock, which ends with its process; False if another process has it, None if there are no locks here."""
     try:
         import fcntl
 
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except ImportError:
-        return True
+        return None
     except OSError as error:
-        return error.errno not in (errno.EWOULDBLOCK, errno.EACCES)
-    return True
-
-
-def flock_works(descriptor: int) -> bool:
-    """Whether this file system has locks; they end with their process."""
-    try:
-        import fcntl
-
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (ImportError, OSError):
-        return False
+        return False if error.errno in (errno.EWOULDBLOCK, errno.EACCES) else None
     return True
 
 

@@ -12,10 +12,11 @@ import io
 import json
 import os
 import shlex
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 from omnitts_cli.audio.magic import HEAD_BYTES, no_text
 from omnitts_cli.errors import InputError, UsageError
@@ -48,22 +49,8 @@ class RawRow:
     values: dict[str, Any] | RowError
 
 
-class Source(Protocol):
-    """Where rows come from."""
-
-    def rows(self) -> Iterator[RawRow]:
-        """All rows, in order."""
-        ...
-
-    def read(self, offset: int, length: int) -> dict[str, Any]:
-        """The fields of one row again, by its place; RowError if they cannot be read."""
-        ...
-
-    def close(self) -> None: ...
-
-
-class LineFile:
-    """A file that is read line by line, and by place from any thread."""
+class LineFile(ABC):
+    """A file of rows, which is read line by line, and by place from any thread."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -71,6 +58,14 @@ class LineFile:
             self._file: BinaryIO = path.open("rb")
         except OSError as error:
             raise unreadable(path, error) from None
+
+    @abstractmethod
+    def rows(self) -> Iterator[RawRow]:
+        """All rows, in order."""
+
+    @abstractmethod
+    def read(self, offset: int, length: int) -> dict[str, Any]:
+        """The fields of one row again, by its place; RowError if they cannot be read."""
 
     def lines(self) -> Iterator[tuple[int, int, int, bytes | None]]:
         """(line, offset, length, bytes); None instead of the bytes of a line that is too long."""
@@ -232,7 +227,7 @@ class Manifest:
 
     name: str  # as the user gave it, or `standard input`
     kind: str
-    source: Source
+    source: LineFile
     digest: str
     base: Path  # clips lie beside or below
     typed: bool = True
@@ -353,12 +348,12 @@ def unreadable(path: Path, error: OSError) -> InputError:
 # ---- copies, of sources that cannot be read by offset
 
 
-def copied(rows: Callable[[], Iterator[Mapping[str, Any]]], digest: str, work: Path) -> RowLines:
+def copied(rows: Iterable[Mapping[str, Any]], digest: str, work: Path) -> RowLines:
     """The rows as a file of JSON lines; one that is there already is used."""
     path = work / f"rows-{digest[:24]}.jsonl"
     if not path.exists():
         with disk.new_file(path) as file:
-            for row in rows():
+            for row in rows:
                 file.write(json.dumps(row, ensure_ascii=True).encode() + b"\n")
     return RowLines(path, json_fields)
 
@@ -400,36 +395,29 @@ def digest_of_folder(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def folder_rows(folder: Path) -> Callable[[], Iterator[Mapping[str, Any]]]:
-    def rows() -> Iterator[Mapping[str, Any]]:
-        for path in texts_in(folder):
-            with path.open("rb") as file:
-                data = file.read(LONGEST_LINE + 1)
-            name = path.relative_to(folder).with_suffix("").as_posix()
-            form = TEXT_FORMATS.get(path.suffix.lower(), "text")
-            text = data[:LONGEST_LINE].removeprefix(BOM).decode("utf-8", "surrogateescape")
-            yield {"id": name, "text": text, "format": form}
-
-    return rows
+def folder_rows(folder: Path) -> Iterator[Mapping[str, Any]]:
+    for path in texts_in(folder):
+        with path.open("rb") as file:
+            data = file.read(LONGEST_LINE + 1)
+        name = path.relative_to(folder).with_suffix("").as_posix()
+        form = TEXT_FORMATS.get(path.suffix.lower(), "text")
+        text = data[:LONGEST_LINE].removeprefix(BOM).decode("utf-8", "surrogateescape")
+        yield {"id": name, "text": text, "format": form}
 
 
-def parquet_rows(path: Path, unpack: Callable[[bytes], str] | None) -> Callable[[], Iterator[Mapping[str, Any]]]:
+def parquet_rows(path: Path, unpack: Callable[[bytes], str] | None) -> Iterator[Mapping[str, Any]]:
     try:
         from pyarrow import ArrowException
         from pyarrow.parquet import ParquetFile
     except ImportError:
         raise UsageError("parquet needs pyarrow, which is not installed", hint="pip install pyarrow") from None
-
-    def rows() -> Iterator[Mapping[str, Any]]:
-        try:
-            with ParquetFile(path) as file:
-                for batch in file.iter_batches(batch_size=16 if unpack else 1024):
-                    for row in batch.to_pylist():
-                        yield {name: plain(value, unpack) for name, value in row.items() if value is not None}
-        except (ArrowException, OSError, UnicodeDecodeError) as error:
-            raise InputError(f"cannot read manifest {path}: {str(error).splitlines()[0][:160]}") from None
-
-    return rows
+    try:
+        with ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=16 if unpack else 1024):
+                for row in batch.to_pylist():
+                    yield {name: plain(value, unpack) for name, value in row.items() if value is not None}
+    except (ArrowException, OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read manifest {path}: {str(error).splitlines()[0][:160]}") from None
 
 
 def plain(value: Any, unpack: Callable[[bytes], str] | None) -> Any:

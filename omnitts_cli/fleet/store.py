@@ -56,7 +56,6 @@ class Store(Protocol):
 
     def place(self, group: Sequence[Made]) -> None:
         """Moves the sound of a group to its place; when it returns, all of it is on the disk."""
-        ...
 
     def present(self, plan: RowPlan, lookup: Lookup, records: np.ndarray) -> np.ndarray:
         """Whether the sound of each record (an index into `lookup`, or -1) is there and has its length."""
@@ -64,15 +63,14 @@ class Store(Protocol):
 
     def sound(self, record: Any, output: str) -> bytes | None:
         """The sound of a record; None if it cannot be read."""
-        ...
 
     def codes(self, output: str) -> np.ndarray | None:
         """The codes beside a sound, for a copy of it; None where they are not kept in files."""
-        ...
+        return None
 
     def is_there(self, record: Any, details: bytes) -> bool:
         """Whether the sound is that of this record, and not of another record of the same row."""
-        ...
+        return True
 
     def where(self, record: Any, output: str) -> dict[str, Any]:
         """`output` and `offset` of the manifest's line."""
@@ -80,16 +78,18 @@ class Store(Protocol):
 
     def flush(self) -> None:
         """Makes all placed sound readable, and as durable as the store can."""
-        ...
+        return None
 
     def finish(self) -> None:
         """Closes the store after the last row."""
-        ...
+        return None
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Frees what is open, whatever has happened."""
+        return None
 
 
-class Files:
+class Files(Store):
     """One sound file a row, in 256 folders."""
 
     def __init__(self, out: Path, *, codes: bool = False, listing: Listing | None = None) -> None:
@@ -152,12 +152,6 @@ class Files:
     def where(self, record: Any, output: str) -> dict[str, Any]:
         return {"output": output, **({"codes": codes_of(output)} if self._codes else {})}
 
-    def flush(self) -> None: ...
-
-    def finish(self) -> None: ...
-
-    def close(self) -> None: ...
-
 
 def loaded(data: bytes | None) -> np.ndarray | None:
     """The codes in a file; None if they cannot be read."""
@@ -183,10 +177,11 @@ def npy(array: np.ndarray) -> bytes:
     return buffer.getvalue()
 
 
-class Shards:
+class Shards(Store):
     """WebDataset: tar files of about equal size. The files of a row are adjacent, the sound last.
 
-    Several workers may write shards of one folder: a shard belongs to the worker that created its file.
+    Several workers may write shards of one folder: a shard belongs to the worker that created its file, so each sound
+    of a row that two of them have made is there.
     """
 
     def __init__(
@@ -345,12 +340,6 @@ class Shards:
                 sizes[number] = path.stat().st_size
         return sizes
 
-    def is_there(self, record: Any, details: bytes) -> bool:
-        return True  # each worker has its own shards
-
-    def codes(self, output: str) -> np.ndarray | None:
-        return None
-
     def sound(self, record: Any, output: str) -> bytes | None:
         try:
             with self.path(int(record["shard"])).open("rb") as file:
@@ -362,8 +351,6 @@ class Shards:
 
     def where(self, record: Any, output: str) -> dict[str, Any]:
         return {"output": self.path(int(record["shard"])).name, "offset": int(record["offset"])}
-
-    def flush(self) -> None: ...
 
     def finish(self) -> None:
         """Ends the last shard properly."""
