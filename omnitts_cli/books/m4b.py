@@ -44,9 +44,14 @@ def read_cover(name: str) -> bytes:
 
 
 class M4bSink(Sink):
-    """The file, complete or not at all. `marks` is filled in before `finish`; `work` is for temporary files."""
+    """The file, complete or not at all. `marks` is filled in before `finish`; None: a file without chapters. `work` is
+    for temporary files. After Ctrl-C the finished sentences are kept, as in every other format.
+    """
 
-    def __init__(self, path: Path, work: Path, marks: Marks, *, no_clobber: bool = False) -> None:
+    def __init__(
+        self, path: Path, rate: int, form: SoundFormat, marks: Marks | None = None, work: Path | None = None, *,
+        no_clobber: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__()
         if not aac.installed():
             raise DeviceError(
@@ -55,26 +60,32 @@ class M4bSink(Sink):
                 "which needs none",
             )
         self._writer: aac.AacEncoder | None = None  # while sound is encoded
-        self._marks, self._sound = marks, work / "sound.m4a"
+        self._rate, self._form, self._marks, self._name = rate, form, marks or Marks(), str(path)
         self._target = open_target(path, no_clobber=no_clobber)
-        self._name = str(path)
         if self._target.temporary is None:
             self._target.remove()
             raise OutputError(
                 f"cannot write {path}: an {path.suffix or SUFFIX} file cannot go into a pipe", hint="-o book.m4b"
             )
-        self._rate: int | None = None  # of the file, if it is not that of the sound
-        self._bit_rate = BIT_RATE
+        self._work, self._folder = work, None
 
-    def begin(self, rate: int) -> None:
-        """Starts the encoder, for sound of this sample rate."""
-        with self._reported():
-            self._writer = aac.writer(self._sound, rate, self._rate or rate, self._bit_rate)
+    _folder: tempfile.TemporaryDirectory[str] | None  # of the sound, from its beginning on
+
+    @property
+    def unwritten(self) -> Path | None:
+        return self._target.path if self._target.temporary is not None else None
+
+    def _begun(self) -> aac.AacEncoder:
+        if self._writer is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="omnitts-", dir=self._work)
+            self._sound = Path(self._folder.name, "sound.m4a")
+            bit_rate = 1000 * self._form.bitrate if self._form.bitrate else BIT_RATE
+            self._writer = aac.writer(self._sound, self._rate, self._form.rate, bit_rate)
+        return self._writer
 
     def write(self, samples: np.ndarray) -> None:
-        assert self._writer is not None
         with self._reported():
-            self._writer.write(samples)
+            self._begun().write(samples)
 
     def finish(self) -> None:
         self._complete()
@@ -83,10 +94,10 @@ class M4bSink(Sink):
 
     def _complete(self) -> None:
         """The whole file under its temporary name."""
-        assert self._target.temporary is not None and self._writer is not None
+        assert self._target.temporary is not None
         program, marks = aac.ffmpeg(), self._marks
         with self._reported():
-            self._writer.close()
+            self._begun().close()
             self._writer = None
             if program is not None:
                 mux(program, self._sound, marks, self._target.temporary)
@@ -106,50 +117,6 @@ class M4bSink(Sink):
             ) from None  # fmt: skip
 
     def interrupt(self) -> Path | None:
-        """Finished speech stays in the cache; the incomplete file is removed."""
-        self.discard()
-        return None
-
-    def discard(self) -> None:
-        if self._writer is not None:
-            self._writer.discard()
-            self._writer = None
-        self._target.remove()
-
-
-class M4aSink(M4bSink):
-    """AAC without chapters. After Ctrl-C the finished sentences are kept, as in every other format."""
-
-    def __init__(
-        self, path: Path, source_rate: int, form: SoundFormat, marks: Marks | None = None, *, no_clobber: bool = False
-    ) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="omnitts-")
-        self._source_rate = source_rate
-        try:
-            super().__init__(path, Path(self._folder.name), marks or Marks(), no_clobber=no_clobber)
-        except BaseException:
-            self._folder.cleanup()
-            raise
-        self._rate = form.rate
-        self._bit_rate = 1000 * form.bitrate if form.bitrate else BIT_RATE
-
-    @property
-    def unwritten(self) -> Path | None:
-        return self._target.path if self._target.temporary is not None else None
-
-    def write(self, samples: np.ndarray) -> None:
-        self._begun()
-        super().write(samples)
-
-    def finish(self) -> None:
-        self._begun()
-        super().finish()
-
-    def _begun(self) -> None:
-        if self._writer is None:
-            self.begin(self._source_rate)
-
-    def interrupt(self) -> Path | None:
         if not self.sentences or self._writer is None:
             self.discard()
             return None
@@ -159,8 +126,12 @@ class M4aSink(M4bSink):
         return kept
 
     def discard(self) -> None:
-        super().discard()
-        self._folder.cleanup()
+        if self._writer is not None:
+            self._writer.discard()
+            self._writer = None
+        self._target.remove()
+        if self._folder is not None:
+            self._folder.cleanup()
 
 
 def chapter_rows(chapters: Sequence[Mark]) -> list[Mapping[str, object]]:

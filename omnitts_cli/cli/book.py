@@ -7,17 +7,17 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from omnitts_cli.audio.encode import M4A, SoundFormat
 from omnitts_cli.audio.sinks import FileSink
 from omnitts_cli.audio.target import is_special, without_separators
 from omnitts_cli.books.cache import UnitCache, default_folder
 from omnitts_cli.books.cast import Cast, read_cast
 from omnitts_cli.books.job import BookJob, BookPace, BookResult, Chapter
-from omnitts_cli.books.m4b import SUFFIX, M4aSink, M4bSink, chapter_rows, read_cover
+from omnitts_cli.books.m4b import SUFFIX, M4bSink, chapter_rows, read_cover
 from omnitts_cli.books.marks import Marks
 from omnitts_cli.books.reader import chosen, read_book
-from omnitts_cli.books.tags import TAGGERS, TaggedSink
 from omnitts_cli.cli import length, sound_out
 from omnitts_cli.cli.job import Job
 from omnitts_cli.cli.sound_out import folder_for_sound
@@ -162,63 +162,46 @@ BOOK_CHUNK = 25  # frames; nothing waits for the first sound
 
 
 class BookPlace:
-    """The output of a book: an .m4b file, or what `say` writes to otherwise."""
+    """The output of a book: a file with chapter marks, if its format has them, or what `say` writes to otherwise."""
 
     def __init__(self, output: Results, rate: int, work: Path, marks: Marks) -> None:
-        self._output, self._marks = output, marks
-        self.stage: sound_out.Stage | None = None
-        self.m4b: M4bSink | None = None
-        suffixes = (SUFFIX, ".m4a")  # both hold AAC and chapters
-        if (output.output or "").lower().endswith(suffixes) and output.format is None:
+        self.stage = self._marked(output, rate, work, marks) or sound_out.open_stage(output, rate)
+        self.path = self.stage.path
+        m4b = self.path is not None and self.path.suffix.lower() == SUFFIX and output.format is None
+        self.format = "m4b" if m4b else self.stage.form.name
+
+    @staticmethod
+    def _marked(output: Results, rate: int, work: Path, marks: Marks) -> sound_out.Stage | None:
+        path = Path(output.output or "-")
+        if path.suffix.lower() in (SUFFIX, ".m4a") and output.format is None:  # both hold AAC and chapters
             if output.play:
                 raise UsageError("use either --play or an .m4b file, not both", hint="leave --play out")
-            self.m4b = M4bSink(Path(str(output.output)), work, marks, no_clobber=output.no_clobber)
+            form = SoundFormat(M4A, rate)
+            sink: FileSink | M4bSink = M4bSink(path, rate, form, marks, work, no_clobber=output.no_clobber)
+        elif path == Path("-") or output.play or is_special(path):
+            return None
         else:
-            self.stage = self._tagged(rate) or sound_out.open_stage(output, rate)
-
-    def _tagged(self, rate: int) -> sound_out.Stage | None:
-        """A file that can have chapter marks without ffmpeg."""
-        output = self._output
-        if not output.output or output.output == "-" or output.play or is_special(Path(output.output)):
-            return None
-        form, path = sound_out.chosen_format(output, rate), Path(output.output)
-        if form.name not in TAGGERS:
-            return None
-        sink = TaggedSink(path, form, rate, self._marks, no_clobber=output.no_clobber)
+            form = sound_out.chosen_format(output, rate)
+            sink = sound_out.file_sink(path, form, rate, no_clobber=output.no_clobber, marks=marks)
         return sound_out.Stage(sink, form, rate, path)
 
-    @property
-    def path(self) -> Path | None:
-        return Path(str(self._output.output)) if self.m4b else self.stage.path if self.stage else None
-
-    @property
-    def format(self) -> str:
-        return str(self._output.output)[-3:].lower() if self.m4b else self.stage.form.name if self.stage else ""
-
     def begin(self, rate: int) -> None:
-        if self.m4b:
-            self.m4b.begin(rate)
-        elif self.stage:
-            sound_out.require_rate(self.stage.rate, rate)
+        sound_out.require_rate(self.stage.rate, rate)
 
     def chapter(self, number: int, title: str, at: int) -> None:
         """A chapter begins. The marks say so at the end."""
 
     def write(self, samples: np.ndarray) -> None:
         with held():
-            self.sink.write(samples)
-
-    @property
-    def sink(self) -> Any:
-        return self.m4b or (self.stage.sink if self.stage else None)
+            self.stage.sink.write(samples)
 
     def finish(self) -> None:
-        self.sink.finish()
-        for notice in self.sink.notices:
+        self.stage.sink.finish()
+        for notice in self.stage.sink.notices:
             console.warning(notice)
 
     def discard(self) -> None:
-        self.sink.discard()
+        self.stage.sink.discard()
 
 
 class ChapterFiles:
@@ -229,7 +212,7 @@ class ChapterFiles:
         self.form = sound_out.chosen_format(output, rate)
         self.format = self.form.name
         self._begins: list[tuple[int, Path, Marks]] = []  # chapters to come: first sample, file, tags
-        self._sink: FileSink | M4aSink | None = None
+        self._sink: FileSink | M4bSink | None = None
         self._rate, self._written = rate, 0
         if output.play:
             raise UsageError("use either --play or --output-dir, not both", hint="leave --play out")
@@ -260,13 +243,7 @@ class ChapterFiles:
             self._sink.write(samples)
 
     def _open(self, path: Path, marks: Marks) -> None:
-        clobber = self._output.no_clobber
-        if self.form.name == "m4a":
-            self._sink = M4aSink(path, self._rate, self.form, marks, no_clobber=clobber)
-        elif self.form.name in TAGGERS:
-            self._sink = TaggedSink(path, self.form, self._rate, marks, no_clobber=clobber)
-        else:
-            self._sink = FileSink(path, self.form, self._rate, no_clobber=clobber)
+        self._sink = sound_out.file_sink(path, self.form, self._rate, no_clobber=self._output.no_clobber, marks=marks)
         self._name = path
 
     def finish(self) -> None:

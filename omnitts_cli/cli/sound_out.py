@@ -49,7 +49,8 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from omnitts_cli.books.m4b import M4aSink
+    from omnitts_cli.books.m4b import M4bSink
+    from omnitts_cli.books.marks import Marks
 
 
 @dataclass
@@ -191,13 +192,20 @@ def write_answer(clip: Clip, path: Path, output: Output) -> str:
     return str(path)
 
 
-def file_sink(path: Path, form: SoundFormat, rate: int, *, no_clobber: bool) -> FileSink | M4aSink:
-    """The sink for a file of this format, for sound of this rate."""
-    if form.name != M4A:
-        return FileSink(path, form, rate, no_clobber=no_clobber)
-    from omnitts_cli.books.m4b import M4aSink
+def file_sink(
+    path: Path, form: SoundFormat, rate: int, *, no_clobber: bool, marks: Marks | None = None
+) -> FileSink | M4bSink:
+    """The sink for a file of this format, for sound of this rate. `marks`: those of a book."""
+    if form.name == M4A:
+        from omnitts_cli.books.m4b import M4bSink
 
-    return M4aSink(path, rate, form, no_clobber=no_clobber)
+        return M4bSink(path, rate, form, marks, no_clobber=no_clobber)
+    if marks is not None:
+        from omnitts_cli.books.tags import TAGGERS, TaggedSink
+
+        if form.name in TAGGERS and not is_special(path):
+            return TaggedSink(path, form, rate, marks, no_clobber=no_clobber)
+    return FileSink(path, form, rate, no_clobber=no_clobber)
 
 
 def chosen_format(output: Output, rate: int) -> SoundFormat:
