@@ -6,11 +6,10 @@ the output in order, as soon as the next unit is there.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -235,19 +234,9 @@ class BookJob:
     # ---- what the sound depends on
 
     def _shared(self) -> str:
-        how, who = asdict(self.text), asdict(self.speech)
-        spoken = (*content.SHARED_SPEECH, "language", "style", "speed", "seed", "max_frames")
-        return json.dumps(
-            {
-                "sound": content.SOUND,
-                **{name: how[name] for name in content.SHARED_TEXT},
-                **{name: who[name] for name in spoken},
-                "loudness": "off",
-                "book": self.book_language(),
-                "subtype": self.subtype,
-            },
-            sort_keys=True,
-        )
+        own = ("language", "style", "speed", "seed", "max_frames")
+        rest = {"loudness": "off", "book": self.book_language(), "subtype": self.subtype}
+        return content.shared_of(self.text, self.speech, *own, **rest)
 
     def _who(self, member: Member) -> VoiceChoice:
         return content.with_voice(member.speaker, self.speech.voice)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from omnitts_cli.audio.encode import SoundFormat
 from omnitts_cli.books.cache import UnitCache
 from omnitts_cli.books.cast import Member
 from omnitts_cli.books.units import BookUnit, seed_of
 from omnitts_cli.errors import GuardError, Notice
-from omnitts_cli.fleet.content import try_seed, with_voice
+from omnitts_cli.fleet.content import in_manner_of, try_seed, with_voice
 from omnitts_cli.fleet.part import PartSink, SoundRecipe
 from omnitts_cli.fleet.runner import OpenStreams, Runner
 from omnitts_cli.fleet.speaker import voice_of
@@ -142,13 +141,5 @@ class UnitSpeaker:
         self.made_s += stream.seconds
 
     def _stream(self, unit: BookUnit, seed: int) -> Stream:
-        member = unit.member
-        speech = replace(
-            self._speech,
-            language=member.language or self._speech.language,
-            style=self._speech.style if member.style is None else member.style,
-            speed=member.speed or self._speech.speed,
-            seed=seed,
-        )
-        script = Written(iter(unit.pieces), unit.chars)
-        return self.tts.open(script, self._voices[member], self._text, speech, safe=True, tell=self._tell)
+        speech, script = in_manner_of(self._speech, unit.member, seed=seed), Written(iter(unit.pieces), unit.chars)
+        return self.tts.open(script, self._voices[unit.member], self._text, speech, safe=True, tell=self._tell)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -42,13 +42,7 @@ class Keys:
     def __init__(self, text: TextIn, speech: Speech, extra: Mapping[str, Any], run_seed: int) -> None:
         self._given = text, speech, extra, run_seed
         self.speech, self.lexicon = speech, load_lexicon([Path(name) for name in text.lexicon])
-        how, who = asdict(text), asdict(speech)
-        shared = {
-            "sound": SOUND,
-            **{name: how[name] for name in SHARED_TEXT},
-            **{name: who[name] for name in SHARED_SPEECH},
-        }
-        self.shared = json.dumps(shared, sort_keys=True)
+        self.shared = shared_of(text, speech)
         self._extra = json.dumps(extra, sort_keys=True).encode()
         self._begin = hashlib.blake2b(self.shared.encode(), digest_size=16)
         self._run_seed = str(run_seed).encode()
@@ -112,6 +106,21 @@ class Keys:
     def speaker(self, speaker: VoiceChoice) -> VoiceChoice:
         """Who speaks, with the command's own voice by its name."""
         return with_voice(speaker, self.speech.voice)
+
+
+def shared_of(text: TextIn, speech: Speech, *more: str, **rest: Any) -> str:
+    """The part of all keys of a command: how texts are read and spoken, `more` fields of Speech, and the `rest`."""
+    how, who = asdict(text), asdict(speech)
+    spoken = {name: who[name] for name in (*SHARED_SPEECH, *more)}
+    return json.dumps({"sound": SOUND, **{name: how[name] for name in SHARED_TEXT}, **spoken, **rest}, sort_keys=True)
+
+
+def in_manner_of(speech: Speech, one: Any, **more: Any) -> Speech:
+    """The speech of a command in the language, style and speed that a row or a character has of its own."""
+    style = speech.style if one.style is None else one.style
+    return replace(
+        speech, language=one.language or speech.language, style=style, speed=one.speed or speech.speed, **more
+    )
 
 
 def with_voice(speaker: VoiceChoice, voice: str | None) -> VoiceChoice:

@@ -1,4 +1,4 @@
-"""SoundPart: a sound file in the making, with what is measured of it. Also the processes that make such files.
+"""Sound files that are made, and what is measured of them. Also the processes that make such files.
 
 A GPU needs the interpreter lock a hundred times a second for its next frame. Beside one, sound is therefore encoded,
 measured and hashed in other processes.
@@ -86,43 +86,26 @@ class PartSink(Sink):
         self.path.unlink(missing_ok=True)
 
 
-class SoundPart:
-    """Writes and measures one file, in this process."""
-
-    def __init__(self, path: Path, recipe: SoundRecipe) -> None:
-        self._path, self._meter = path, Meter(recipe.rate)
-        self._sink: PartSink | LoudnessSink = PartSink(path, recipe)
-        if recipe.loudness is not None:
-            self._sink = LoudnessSink(self._sink, recipe.loudness, recipe.rate)
-
-    def write(self, samples: np.ndarray) -> None:
-        if isinstance(self._sink, PartSink):
-            self._meter.feed(samples)
-        self._sink.write(samples)
-
-    def finish(self) -> SoundFigures:
-        self._sink.finish()
-        with self._path.open("rb") as file:
-            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-        level = self._sink.reached if isinstance(self._sink, LoudnessSink) else None
-        peak, lufs = (level.peak, level.lufs) if level else (self._meter.peak, self._meter.lufs())
-        loudest = dbfs(peak) if peak else SILENT_DBFS
-        return SoundFigures(self._path.stat().st_size, sha256, loudest, lufs if isfinite(lufs) else None)
-
-    def discard(self) -> None:
-        self._sink.discard()
-
-
 def make(path: Path, recipe: SoundRecipe, blocks: Iterable[np.ndarray]) -> SoundFigures:
-    """A whole file."""
-    part = SoundPart(path, recipe)
+    """A whole file, written and measured in this process."""
+    meter, sink = Meter(recipe.rate), PartSink(path, recipe)
+    level = None if recipe.loudness is None else LoudnessSink(sink, recipe.loudness, recipe.rate)
+    out: PartSink | LoudnessSink = sink if level is None else level
     try:
         for samples in blocks:
-            part.write(samples)
-        return part.finish()
+            if level is None:
+                meter.feed(samples)
+            out.write(samples)
+        out.finish()
+        with path.open("rb") as file:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     except BaseException:
-        part.discard()
+        out.discard()
         raise
+    reached = level.reached if level else None
+    peak, lufs = (reached.peak, reached.lufs) if reached else (meter.peak, meter.lufs())
+    loudest = dbfs(peak) if peak else SILENT_DBFS
+    return SoundFigures(path.stat().st_size, sha256, loudest, lufs if isfinite(lufs) else None)
 
 
 # ---- in other processes

@@ -6,7 +6,7 @@ import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from omnitts_cli.audio.pcm import silence
 from omnitts_cli.errors import Notice, OutputError
-from omnitts_cli.fleet.content import Keys, try_seed
+from omnitts_cli.fleet.content import Keys, in_manner_of, try_seed
 from omnitts_cli.fleet.journal import DONE, UNVERIFIED
 from omnitts_cli.fleet.part import SoundFigures, SoundRecipe, Writers, make
 from omnitts_cli.fleet.rows import Row, VoiceChoice
@@ -158,7 +158,8 @@ class RowSpeaker:
     def _written(self, stream: Stream, path: Path, row: Row, seed: int, number: int) -> RowTake:
         check = None
         if self._verifier is not None:
-            check = self._verifier.take(
+            check = TakeCheck(
+                self._verifier,
                 self.tts.sample_rate,
                 self._language(stream, row),
                 longest_pause_s=self._longest_pause_s(row.text) / stream.manner.speed,
@@ -201,19 +202,12 @@ class RowSpeaker:
         return self._writers.make(path, held)
 
     def _stream(self, row: Row, seed: int, tell: Callable[[Notice], None]) -> Stream:
-        language = row.language or self._speech.language
-        known = language if language in LANGUAGES else None
+        most = row.max_frames or self._speech.max_frames
+        speech = in_manner_of(self._speech, row, max_frames=most, seed=seed)
+        known = speech.language if speech.language in LANGUAGES else None
         options = inputs.TextOptions(self._text.split, known, None, self._keys.lexicon)  # type: ignore[arg-type]
         pieces = inputs.pieces_of_text(row.text, options, row.form)  # type: ignore[arg-type]
         script = Written(inputs.require_speech(pieces, row.text), len(row.text), options.notices)
-        speech = replace(
-            self._speech,
-            language=language,
-            style=self._speech.style if row.style is None else row.style,
-            speed=row.speed or self._speech.speed,
-            max_frames=row.max_frames or self._speech.max_frames,
-            seed=seed,
-        )
         return self.tts.open(
             script, self.voice(row.speaker), self._text, speech,
             safe=True, keep_codes=True, whole_pieces=True, tell=tell,

@@ -87,12 +87,6 @@ class Verifier:
         with self._lock:
             return self._tempo.setdefault(language, Tempo())
 
-    def take(
-        self, rate: int, language: str | None, *, longest_pause_s: float, speed: float, clip_words: str | None
-    ) -> TakeCheck:
-        """A checker for one take."""
-        return TakeCheck(self, rate, language, longest_pause_s, speed, clip_words)
-
     def transcribe(self, sound: np.ndarray, rate: int, text: str, language: str | None) -> Future[Span]:
         return self._pool.submit(self._transcribe, sound, rate, text, language)
 

@@ -13,7 +13,7 @@ import pytest
 
 from omnitts_cli.fleet import job, verify
 from omnitts_cli.fleet.speaker import RowSpeaker
-from omnitts_cli.fleet.verify import Verifier, aligned, silences, words_of
+from omnitts_cli.fleet.verify import TakeCheck, Verifier, aligned, silences, words_of
 from omnitts_cli.speech.clip import Chunk
 
 Call = Callable[..., Any]
@@ -80,7 +80,7 @@ class Says:
 
 def verdict(text: str, hypothesis: str, sound: np.ndarray, clip: str | None = None) -> verify.Verdict:
     verifier = Verifier(Says(hypothesis), 0.2)
-    take = verifier.take(RATE, "en", longest_pause_s=0.6, speed=1.0, clip_words=clip)
+    take = TakeCheck(verifier, RATE, "en", longest_pause_s=0.6, speed=1.0, clip_words=clip)
     take.write(sound)
     take.sentence(text)
     found = take.verdict()
@@ -105,7 +105,7 @@ def test_an_odd_tempo_is_found_once_the_usual_one_is_known() -> None:
     verifier = Verifier(Says(text), 0.2)
 
     def take(seconds: float) -> verify.Verdict:
-        check = verifier.take(RATE, "en", longest_pause_s=0.6, speed=1.0, clip_words=None)
+        check = TakeCheck(verifier, RATE, "en", longest_pause_s=0.6, speed=1.0, clip_words=None)
         check.write(tone(seconds))
         check.sentence(text)
         return check.verdict()
@@ -119,7 +119,7 @@ def test_an_odd_tempo_is_found_once_the_usual_one_is_known() -> None:
 
 def test_long_rows_are_checked_in_spans_of_sentences() -> None:
     verifier = Verifier(Says("a b c"), 0.2)
-    take = verifier.take(RATE, "en", longest_pause_s=0.6, speed=1.0, clip_words=None)
+    take = TakeCheck(verifier, RATE, "en", longest_pause_s=0.6, speed=1.0, clip_words=None)
     for _ in range(12):
         take.write(tone(5))
         take.sentence("a b c" if len(take._texts) == 0 else "")
