@@ -196,15 +196,13 @@ def file_sink(
     path: Path, form: SoundFormat, rate: int, *, no_clobber: bool, marks: Marks | None = None
 ) -> FileSink | M4bSink:
     """The sink for a file of this format, for sound of this rate. `marks`: those of a book."""
-    if form.name == M4A:
-        from omnitts_cli.books.m4b import M4bSink
+    if form.name == M4A or marks is not None:
+        from omnitts_cli.books import m4b, tags
 
-        return M4bSink(path, rate, form, marks, no_clobber=no_clobber)
-    if marks is not None:
-        from omnitts_cli.books.tags import TAGGERS, TaggedSink
-
-        if form.name in TAGGERS and not is_special(path):
-            return TaggedSink(path, form, rate, marks, no_clobber=no_clobber)
+        if form.name == M4A:
+            return m4b.M4bSink(path, rate, form, marks, no_clobber=no_clobber)
+        if marks is not None and form.name in tags.TAGGERS and not is_special(path):
+            return tags.TaggedSink(path, form, rate, marks, no_clobber=no_clobber)
     return FileSink(path, form, rate, no_clobber=no_clobber)
 
 
