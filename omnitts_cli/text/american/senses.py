@@ -27,78 +27,53 @@ class Cue:
         return before in self.before or after in self.after or bool(self.near and self.near & around)
 
 
-ARTICLES = "the a an this that his her my our your their its every each some any no"
-SUBJECTS = "i you we they who"
-MODALS = (
-    "to will would can could shall should may might must let do does did don't doesn't didn't can't won't couldn't "
-    "wouldn't shouldn't cannot i'll you'll he'll she'll we'll they'll i'd please lets let's not never"
-)
-HAVING = (
-    "have has had having i've you've we've they've haven't hasn't hadn't was were is are be been being am he's she's "
-    "it's you're they're we're i'm wasn't weren't isn't"
-)
-BEING = "is are was were be been being am i'm it's he's she's they're we're you're isn't aren't wasn't weren't"
-ADVERBS = "also already just never ever always often recently once only since been not carefully first then"
-PEOPLE = "man men woman women people person couple mother father parents aunt uncle queen king gentleman lady patient"
-DIGITS = (
-    "zero oh one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-    "seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand"
-)
-ENDS = ". , ! ? |"
-
-GROUPS = {
-    "ARTICLES": ARTICLES, "SUBJECTS": SUBJECTS, "MODALS": MODALS, "HAVING": HAVING, "PEOPLE": PEOPLE, "DIGITS": DIGITS,
-    "ENDS": ENDS,
-}  # fmt: skip
-"""What capitals in senses.txt stand for."""
+Groups = dict[str, frozenset[str]]
 
 
-def rules_in(text: str) -> dict[str, list[Cue]]:
-    """The rules of each word, in their order."""
+def rules_in(text: str) -> tuple[Groups, dict[str, list[Cue]]]:
+    """The groups of words, and the rules of each word, in their order."""
+    _, named, *rules = text.strip().split("\n\n")
+    groups: Groups = {}
+    for name, *words in map(str.split, named.split("\n")):
+        groups[name] = groups.get(name, frozenset()).union(words)
     found: dict[str, list[Cue]] = {}
-    for rule in text.strip().split("\n\n")[1:]:
+    for rule in rules:
         head, *lines = rule.split("\n")
         word, reading, *both = head.split()
         signs: dict[str, list[str]] = {"near": [], "before": [], "after": []}
         for side, *words in map(str.split, lines):
-            signs[side] += [one for name in words for one in GROUPS.get(name, name).split()]
+            signs[side] += [one for name in words for one in groups.get(name, [name])]
         near, before, after = map(frozenset, signs.values())
         found.setdefault(word, []).append(Cue(reading, near, before, after, bool(both)))
-    return found
+    return groups, found
 
 
-RULES = rules_in(Path(__file__).with_suffix(".txt").read_text("utf-8"))
+GROUPS, RULES = rules_in(Path(__file__).with_suffix(".txt").read_text("utf-8"))
 
 CAPITAL = frozenset({"nice", "reading", "job"})
 """Senses of a name: only with a capital inside a sentence."""
-
-PAST_TIMES = frozenset(
-    "yesterday ago last earlier previously once already recently was were had did said told went came gave took made "
-    "saw heard knew thought found got wrote stood sat then aloud".split()
-)
-HABITS = frozenset("every usually always often sometimes daily rarely never tomorrow each can will do don't".split())
 
 
 def read(words: Sequence[str], at: int) -> str:
     """Present or past, which look alike."""
     before = before_adverbs(words, at)
-    if before in set(HAVING.split()):
+    if before in GROUPS["HAVING"]:
         return "VBD"
-    if before in set(MODALS.split()):
+    if before in GROUPS["MODALS"]:
         return "DEFAULT"
     around = frozenset(word.lower() for word in words[max(0, at - NEAR) : at + NEAR + 4])
     if before in ("he", "she", "it", "everyone", "everybody", "someone", "who"):
         return "VBD"
-    if before in SUBJECTS.split():
-        if around & HABITS and not around & {"yesterday", "ago", "was", "were", "had"}:
+    if before in GROUPS["SUBJECTS"]:
+        if around & GROUPS["HABITS"] and not around & {"yesterday", "ago", "was", "were", "had"}:
             return "DEFAULT"
-        return "VBD" if around & PAST_TIMES else "DEFAULT"
+        return "VBD" if around & GROUPS["PAST_TIMES"] else "DEFAULT"
     if before in ("|", ".", "!", "?", ",", "and", "or", "but", "then"):
         return "VBD" if around & {"was", "were", "had", "yesterday", "ago", "sat", "opened"} else "DEFAULT"
     if before in ("well", "widely", "a", "the"):
         return "VBD" if before in ("well", "widely") else "DEFAULT"
     if before.endswith("s") and not before.endswith("ss"):
-        return "VBD" if around & PAST_TIMES else "DEFAULT"
+        return "VBD" if around & GROUPS["PAST_TIMES"] else "DEFAULT"
     return "VBD" if before[0].isalpha() else "DEFAULT"
 
 
@@ -107,9 +82,9 @@ def used(words: Sequence[str], at: int) -> str:
     after = [word.lower() for word in words[at + 1 : at + 3]]
     if after[:1] != ["to"]:
         return "DEFAULT"
-    accustomed = after[1:2] and (after[1] in ARTICLES.split() or after[1].endswith("ing") or after[1] in
+    accustomed = after[1:2] and (after[1] in GROUPS["ARTICLES"] or after[1].endswith("ing") or after[1] in
                                  {"it", "him", "them", "me", "you", "us", ".", ","})  # fmt: skip
-    if before_adverbs(words, at) in BEING.split() and not accustomed:
+    if before_adverbs(words, at) in GROUPS["BEING"] and not accustomed:
         return "DEFAULT"
     return "VBD"
 
@@ -117,7 +92,7 @@ def used(words: Sequence[str], at: int) -> str:
 def before_adverbs(words: Sequence[str], at: int) -> str:
     """The word before, adverbs apart."""
     at -= 1
-    skipped = set(ADVERBS.split()) - {"not", "never"}
+    skipped = GROUPS["ADVERBS"] - {"not", "never"}
     while at >= 0 and (words[at].lower() in skipped or words[at].endswith("ly")):
         at -= 1
     return words[at].lower() if at >= 0 else "|"
