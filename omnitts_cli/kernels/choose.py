@@ -427,8 +427,13 @@ def nothing_runs(operation: Operation, hardware: Hardware | None, reasons: Mappi
     )
 
 
-def load(variant: Variant, function: str, handles: Mapping[str, Any]) -> Any:
-    """The function of a variant; an error if there is none. `function`: a name to use instead of the variant's own."""
+Made = dict[str, Any]
+"""What runs each operation, by its name."""
+
+
+def load(variant: Variant, function: str, handles: Mapping[str, Any], made: Made, **more: Any) -> Any:
+    """The function of a variant, with what else it takes; an error if there is none. None if the variant leaves the
+    operation to others. `function`: a name to use instead of the variant's own."""
     if not variant.runs:
         return None
     module, _, named = variant.runs.partition(":")
@@ -437,31 +442,9 @@ def load(variant: Variant, function: str, handles: Mapping[str, Any]) -> Any:
         found = getattr(room, function or named)
     except (ImportError, AttributeError) as error:
         raise DeviceError(f"the kernel '{variant.name}' is missing: {variant.runs}", cause=str(error)) from error
-    bound = [handles[one] for one in variant.libraries if one in handles]
-    return functools.partial(found, *bound) if bound else found
-
-
-Made = dict[str, Any]
-"""What runs each operation, by its name."""
-
-
-def prepared(
-    operation: Operation,
-    variants: Sequence[Variant],
-    function: str,
-    exact: bool,
-    handles: Mapping[str, Any],
-    made: Made,
-) -> list[Any]:
-    """The functions of variants, with what else they take. None for those that leave an operation to others."""
-    more: dict[str, Any] = {operation.order: True} if exact and operation.order else {}
-    if operation.limit:
-        more[operation.limit] = max((one.rows[1] for one in variants if one.runs), default=0)
-    functions = []
-    for one in variants:
-        found, given = load(one, function, handles), [made[one.calls]] if one.calls else []
-        functions.append(functools.partial(found, *given, **more) if found and (given or more) else found)
-    return functions
+    given = [handles[one] for one in variant.libraries if one in handles]
+    given += [made[variant.calls]] if variant.calls else []
+    return functools.partial(found, *given, **more) if given or more else found
 
 
 def bound(operation: Operation, function: str, hardware: Hardware, handles: Mapping[str, Any], made: Made) -> Any:
@@ -469,7 +452,10 @@ def bound(operation: Operation, function: str, hardware: Hardware, handles: Mapp
     chooses for each call. None if the operation is left to those that it consists of.
     """
     variants = usable(operation, hardware)
-    functions = prepared(operation, variants, function, hardware.exact, handles, made)
+    more: dict[str, Any] = {operation.order: True} if hardware.exact and operation.order else {}
+    if operation.limit:
+        more[operation.limit] = max((one.rows[1] for one in variants if one.runs), default=0)
+    functions = [load(one, function, handles, made, **more) for one in variants]
     if operation.facts is None or variants[0].takes_all:
         return functions[0]
     ordered = hardware.exact and operation.order == "ordered"

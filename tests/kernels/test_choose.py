@@ -273,8 +273,8 @@ NOT_RELEASED = StackCall(0, "bfloat16", 512, 1024, 8, 8, 64, 1e-6, 0, 4)
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: choose.load(LOST, "", {}), "lost.cu"),
-        (lambda: choose.load(replace(LOST, runs="plain:lost"), "", {}), "plain:lost"),
+        (lambda: choose.load(LOST, "", {}, {}), "lost.cu"),
+        (lambda: choose.load(replace(LOST, runs="plain:lost"), "", {}, {}), "plain:lost"),
         (lambda: decide("lost", Hardware("cpu"), None), "lost"),
         (lambda: decide("fuse_step", EXACT, NOT_RELEASED), "--exact"),
     ],
