@@ -144,17 +144,9 @@ class FusedStep(Protocol):
     most_rows: int  # the largest B of one call
 
     def __call__(
-        self,
-        rows: Tensor,  # [B, H]
-        positions: Tensor,  # [B] int64
-        slots: Tensor,  # [B] int64
-        cos: Tensor,  # [capacity, D / 2] float32
-        sin: Tensor,
-        keys: Tensor,  # [layers, slots, kv, capacity, D], written
-        values: Tensor,
-        /,
+        self, rows: Tensor, positions: Tensor, slots: Tensor, cos: Tensor, sin: Tensor, keys: Tensor, values: Tensor, /
     ) -> Tensor:
-        """All layers and the final norm for one position of each slot: [B, H]."""
+        """As a FusedStack, for one position of each slot: rows [B, H], positions [B] -> [B, H]."""
         ...
 
     def prompts(self, rows: Tensor, attend: Callable[[int, Tensor], Tensor], /) -> Tensor | None:
@@ -355,16 +347,16 @@ Unit = tuple[Product, Product]
 
 
 class CodecProduct(Protocol):
+    """As `plain_codec.product`."""
+
     def __call__(
         self,
-        x: Tensor,  # [B, columns + (taps - 1) * dilation, inputs]
+        x: Tensor,
         layer: Product,
-        residual: Tensor | None = None,  # [B, columns, outputs] float32 or operands, added to the sum
-        before: Tensor | None = None,  # the same shape, written; may be `residual` itself
-        out: Tensor | None = None,  # [B, columns, outputs] operands (half as many for swiglu), written
-    ) -> None:
-        """`before` gets weight x + bias + residual; `out` gets the activation of it."""
-        ...
+        residual: Tensor | None = None,
+        before: Tensor | None = None,
+        out: Tensor | None = None,
+    ) -> None: ...
 
 
 @dataclass(frozen=True)

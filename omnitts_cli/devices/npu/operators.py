@@ -103,13 +103,7 @@ def keep_likely(logits: Tensor, temperature: Tensor, top_k: Tensor, top_p: Tenso
 
 
 def choose(
-    logits: Tensor,  # [B, V]
-    seeds: Tensor,
-    frames: Tensor,
-    group: int,
-    temperature: Tensor,
-    top_k: Tensor,
-    top_p: Tensor,
+    logits: Tensor, seeds: Tensor, frames: Tensor, group: int, temperature: Tensor, top_k: Tensor, top_p: Tensor
 ) -> Tensor:
     logits = logits.float()
     return plain.draw(keep_likely(logits, temperature, top_k, top_p), logits, seeds, frames, group, temperature)

@@ -48,11 +48,7 @@ def multiply(x: Tensor, layer: Product) -> Tensor:
 
 
 def product(
-    x: Tensor,
-    layer: Product,
-    residual: Tensor | None = None,
-    before: Tensor | None = None,
-    out: Tensor | None = None,
+    x: Tensor, layer: Product, residual: Tensor | None = None, before: Tensor | None = None, out: Tensor | None = None
 ) -> None:
     if layer.eps is not None:
         x = x * torch.rsqrt(torch.linalg.vector_norm(x, 2, -1, True).square_().div_(x.shape[-1]).add_(layer.eps))
@@ -85,14 +81,7 @@ def residual_unit(x: Tensor, conv: Product, point: Product, residual: Tensor, ke
 
 
 def attend(
-    qkv: Tensor,
-    rates: Tensor,
-    frames: Tensor,
-    slots: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    window: int,
-    out: Tensor,
+    qkv: Tensor, rates: Tensor, frames: Tensor, slots: Tensor, keys: Tensor, values: Tensor, window: int, out: Tensor
 ) -> None:
     (_, heads, ring, depth), (rows, length, _) = keys.shape, qkv.shape
     who, before = slots.numpy()[:, None], frames.numpy()[slots.numpy()][:, None]  # [B, 1]

@@ -288,13 +288,7 @@ class NativeStack:
 
 
 def run(
-    call: Callable[..., int],
-    struct: Stack,
-    rows: Any,
-    positions: Any,
-    slots: Any,
-    cache: Cache,
-    *more: int,
+    call: Callable[..., int], struct: Stack, rows: Any, positions: Any, slots: Any, cache: Cache, *more: int
 ) -> Any:
     """The call of a stack on rows [B, P, H]."""
     given, at = np.ascontiguousarray(np.asarray(rows)), np.ascontiguousarray(np.asarray(positions))
@@ -393,30 +387,12 @@ def _columns(parts: FrameParts) -> dict[str, int]:
 
 
 def choose(
-    native: library.Library,
-    logits: Any,
-    seeds: Any,
-    frames: Any,
-    group: int,
-    temperature: Any,
-    top_k: Any,
-    top_p: Any,
+    native: library.Library, logits: Any, seeds: Any, frames: Any, group: int, temperature: Any, top_k: Any, top_p: Any
 ) -> Any:
-    """One code per row of logits [B, V]: [B] int64."""
+    """As `plain.choose`."""
     scores, codes = single(logits), np.empty(seeds.shape, WHOLE)
-    check(
-        native.choose(
-            address(scores),
-            *scores.shape,
-            group,
-            address(seeds, WHOLE),
-            address(frames, WHOLE),
-            address(temperature),
-            address(top_k, WHOLE),
-            address(top_p),
-            address(codes, WHOLE),
-        )
-    )
+    where = address(seeds, WHOLE), address(frames, WHOLE), address(temperature), address(top_k, WHOLE), address(top_p)
+    check(native.choose(address(scores), *scores.shape, group, *where, address(codes, WHOLE)))
     return codes
 
 

@@ -40,15 +40,9 @@ class FusedStack:
         self._weight, self._kv_heads, self._eps = norm, kv_heads, eps
 
     def __call__(
-        self,
-        rows: Tensor,  # [B, P, H]
-        positions: Tensor,  # [B, P]
-        slots: Tensor,  # [B]
-        cos: Tensor,  # [capacity, D / 2]
-        sin: Tensor,
-        keys: Tensor,  # [layers, slots, kv, capacity, D], written
-        values: Tensor,
+        self, rows: Tensor, positions: Tensor, slots: Tensor, cos: Tensor, sin: Tensor, keys: Tensor, values: Tensor
     ) -> Tensor:
+        """As `FusedStack` in kernels/ops.py."""
         places = _Places.of(positions, slots, cos, sin)
         x = rows.flatten(0, 1).clone()
         normed, first = torch.empty_like(x), self._layers[0]
