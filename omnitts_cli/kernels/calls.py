@@ -299,81 +299,60 @@ UNKNOWN = "not written for these shapes"
 UNTIMED = "not faster at these shapes and rows"
 
 
-def released(blocks: Sequence[int]) -> Fits:
+def released(blocks: Sequence[int], call: StackCall) -> str:
     """Stacks of the released models whose width is so many blocks of 1,024."""
-
-    def fits(call: StackCall) -> str:
-        wide = call.hidden // 1024
-        shape = call.hidden, call.inner, call.heads, call.kv_heads, call.depth, call.eps
-        right = (1024 * wide, 3072 * wide, layout.HEADS, layout.KV_HEADS, layout.WIDE, 1e-6)
-        return "" if wide in blocks and shape == right else UNKNOWN
-
-    return fits
+    wide = call.hidden // 1024
+    shape = call.hidden, call.inner, call.heads, call.kv_heads, call.depth, call.eps
+    right = (1024 * wide, 3072 * wide, layout.HEADS, layout.KV_HEADS, layout.WIDE, 1e-6)
+    return "" if wide in blocks and shape == right else UNKNOWN
 
 
 def released_predictor(call: StackCall) -> str:
     right = (call.layers, call.groups, call.codes) == (5, 16, 2048)
-    return released((1,))(call) if right else UNKNOWN
+    return released((1,), call) if right else UNKNOWN
 
 
 def small(call: StackCall) -> str:
     return "" if call.size_bytes <= SMALL else f"more than {SMALL >> 20} MiB of weights: matrix products decide"
 
 
-def stacks(variant: str) -> Fits:
+def stacks(variant: str, call: FrameCall) -> str:
     """Both stacks run as this variant."""
-    return lambda call: "" if call.talker == call.predictor == variant else f"the stacks do not run as {variant}"
+    return "" if call.talker == call.predictor == variant else f"the stacks do not run as {variant}"
 
 
-def one_row(kind: int) -> Fits:
-    def fits(call: ProductCall) -> str:
-        outputs = call.outputs // 2 if kind == GATED else call.outputs
-        return "" if tiles.row_tile(kind, outputs, call.inputs) else "no tile divides these sizes"
-
-    return fits
+def one_row(kind: int, call: ProductCall) -> str:
+    outputs = call.outputs // 2 if kind == GATED else call.outputs
+    return "" if tiles.row_tile(kind, outputs, call.inputs) else "no tile divides these sizes"
 
 
-def few_rows(kind: int) -> Fits:
-    def fits(call: ProductCall) -> str:
-        outputs = call.outputs // 2 if kind == GATED else call.outputs
-        found = tiles.few_tile(kind, call.rows, outputs, call.inputs)
-        return "" if found else "no tile divides these sizes"
-
-    return fits
+def few_rows(kind: int, call: ProductCall) -> str:
+    outputs = call.outputs // 2 if kind == GATED else call.outputs
+    return "" if tiles.few_tile(kind, call.rows, outputs, call.inputs) else "no tile divides these sizes"
 
 
-def many_rows(kind: int) -> Fits:
-    def fits(call: ProductCall) -> str:
-        if not call.normed_neat:
-            return "the copy engine cannot fetch these operands"
-        return "" if tiles.many_rows_tile(kind, call.rows, call.outputs, call.inputs) else UNTIMED
-
-    return fits
+def many_rows(kind: int, call: ProductCall) -> str:
+    if not call.normed_neat:
+        return "the copy engine cannot fetch these operands"
+    return "" if tiles.many_rows_tile(kind, call.rows, call.outputs, call.inputs) else UNTIMED
 
 
-def early(kind: int) -> Fits:
+def early(kind: int, call: ProductCall) -> str:
     """Products of prefetched.cu."""
-
-    def fits(call: ProductCall) -> str:
-        if not call.neat:
-            return "the copy engine cannot fetch these operands"
-        return "" if prefetched.tile_of(kind, call.rows, call.outputs, call.inputs) else UNTIMED
-
-    return fits
+    if not call.neat:
+        return "the copy engine cannot fetch these operands"
+    return "" if prefetched.tile_of(kind, call.rows, call.outputs, call.inputs) else UNTIMED
 
 
-def compiled(kind: int) -> Callable[[Any], bool]:
-    return lambda call: prefetched.compiled(kind, call.rows, call.outputs, call.inputs)
+def compiled(kind: int, call: ProductCall) -> bool:
+    return prefetched.compiled(kind, call.rows, call.outputs, call.inputs)
 
 
-def heads_of_released(long: bool) -> Fits:
-    def fits(call: AttentionCall) -> str:
-        if (call.capacity > attend.SHORT) != long:
-            return f"for caches of {'more than' if long else 'up to'} {attend.SHORT} positions"
-        right = (call.heads, call.kv_heads, call.depth) == (attend.HEADS, attend.KV_HEADS, attend.DEPTH)
-        return "" if right and call.positions == 1 and call.neat else UNKNOWN
-
-    return fits
+def heads_of_released(long: bool, call: AttentionCall) -> str:
+    if (call.capacity > attend.SHORT) != long:
+        return f"for caches of {'more than' if long else 'up to'} {attend.SHORT} positions"
+    right = (call.heads, call.kv_heads, call.depth) == (attend.HEADS, attend.KV_HEADS, attend.DEPTH)
+    return "" if right and call.positions == 1 and call.neat else UNKNOWN
 
 
 def power(call: AttentionCall) -> str:
@@ -426,29 +405,22 @@ def _tiled(kind: codec_tiles.Kind, enough: int, call: CodecCall | UnitCall) -> s
     return "" if right else UNKNOWN
 
 
-def kept_product(deep: bool) -> Fits:
+def kept_product(deep: bool, call: CodecCall) -> str:
     """Products of codec_resident.cu, or with `deep` of codec_stream.cu."""
-
-    def fits(call: CodecCall) -> str:
-        key = call.taps, call.inputs, call.outputs, call.adds
-        kind = codec_tiles.PRODUCTS.get(key)
-        if kind is None or bool(kind.stages) != deep or call.activation != "snake" or not call.biased:
-            return UNKNOWN
-        if not call.gives and (not call.keeps or kind.stages):
-            return UNKNOWN
-        return _tiled(kind, CODEC_PRODUCTS[key], call)
-
-    return fits
+    key = call.taps, call.inputs, call.outputs, call.adds
+    kind = codec_tiles.PRODUCTS.get(key)
+    if kind is None or bool(kind.stages) != deep or call.activation != "snake" or not call.biased:
+        return UNKNOWN
+    if not call.gives and (not call.keeps or kind.stages):
+        return UNKNOWN
+    return _tiled(kind, CODEC_PRODUCTS[key], call)
 
 
-def kept_unit(channels: int) -> Fits:
-    def fits(call: UnitCall) -> str:
-        kind = codec_tiles.UNITS[channels]
-        if call.channels != channels or call.taps != kind.taps:
-            return UNKNOWN
-        return _tiled(kind, CODEC_UNITS[channels], call)
-
-    return fits
+def kept_unit(channels: int, call: UnitCall) -> str:
+    kind = codec_tiles.UNITS[channels]
+    if call.channels != channels or call.taps != kind.taps:
+        return UNKNOWN
+    return _tiled(kind, CODEC_UNITS[channels], call)
 
 
 def tiles_compiled(call: CodecCall | UnitCall) -> bool:

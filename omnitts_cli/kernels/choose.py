@@ -6,9 +6,9 @@ any machine, whether or not it is here: `omnitts doctor --kernels`. A variant th
 operation that nothing can run, are errors at the start.
 """
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from importlib import import_module
 from typing import Any
 
@@ -178,10 +178,11 @@ OWN_CODEC = "with the codec's other kernels 12 % at 8 streams, 60 % at 64 (1.7B,
 OPERATIONS = (
     Operation("fuse_step", "talker, a step", calls.of_stack, (
         hopper("talker.cu", "cuda.talker:fuse_step", "13 to 18 % more sound at 1 and 8 streams (1.7B, H100)", (1, 8),
-               calls.released((1, 2))),
+               partial(calls.released, (1, 2))),
         hopper("rows_*.cu", "cuda.talker:fuse_step", "10 % more sound at 16 streams (1.7B, H100)", (9, 16),
-               calls.released((1, 2)), exact=False),
-        hopper("rows_*.cu, --exact", "cuda.talker:fuse_step", EXACT, (9, MANY), calls.released((1, 2)), exact=True),
+               partial(calls.released, (1, 2)), exact=False),
+        hopper("rows_*.cu, --exact", "cuda.talker:fuse_step", EXACT, (9, MANY),
+               partial(calls.released, (1, 2)), exact=True),
         LAYERS,
     ), order="exact", limit="most_rows", fuses=True),
     Operation("fuse_predictor", "predictor, a frame", calls.of_predictor, (
@@ -198,27 +199,27 @@ OPERATIONS = (
         Variant("layer by layer", "", REFERENCE),
     ), fuses=True),
     Operation("fuse_frame", "a frame in one call", calls.of_frame, (
-        native("language.c", "cpu.networks:fuse_frame", IN_C, calls.stacks("language.c")),
-        native("quantised.c", "cpu.quantised:fuse_frame", QUANTISED, calls.stacks("quantised.c")),
+        native("language.c", "cpu.networks:fuse_frame", IN_C, partial(calls.stacks, "language.c")),
+        native("quantised.c", "cpu.quantised:fuse_frame", QUANTISED, partial(calls.stacks, "quantised.c")),
         Variant("models/networks.py", "", REFERENCE),
     ), fuses=True),
     Operation("linear", "products", calls.of_linear, (
         *eights("linear"),
         Variant("rows_rest.cu", "cuda.rows:linear", EXACT, CARD, HOPPER, libraries=("triton", "nvrtc"), exact=True),
         triton("_vector", "triton.products:row_linear", "1.2 to 3.5 times the library's speed (H200)",
-               calls.one_row(LINEAR), rows=(1, 1)),
+               partial(calls.one_row, LINEAR), rows=(1, 1)),
         native("quantised.c", "cpu.table:linear", QUANTISED, dtypes=(EIGHT,)),
         plain("plain:linear"),
     )),
     Operation("norm_linear", "products after a norm", calls.of_normed, (
         *eights("norm_linear"),
-        hopper("prefetched.cu", "triton.products:early_norm_linear", EARLY_64, (17, 64), calls.early(LINEAR),
-               exact=False, ready=calls.compiled(LINEAR)),
+        hopper("prefetched.cu", "triton.products:early_norm_linear", EARLY_64, (17, 64), partial(calls.early, LINEAR),
+               exact=False, ready=partial(calls.compiled, LINEAR)),
         triton("_vector", "triton.products:row_norm_linear", "1.2 to 3.5 times the library's speed (H200)",
-               calls.one_row(LINEAR), rows=(1, 1)),
+               partial(calls.one_row, LINEAR), rows=(1, 1)),
         triton("many_rows.py", "triton.many_rows:norm_linear",
                "with its other products 7 % of the predictor, 14 % of the talker at 128 rows (H200)",
-               calls.many_rows(LINEAR), card=HOPPER, dtypes=(BF16,), rows=(65, 256)),
+               partial(calls.many_rows, LINEAR), card=HOPPER, dtypes=(BF16,), rows=(65, 256)),
         triton("torch, norm in Triton", "triton.products:norm_linear", OWN_FRAME),
         native("quantised.c", "cpu.table:norm_linear", QUANTISED, dtypes=(EIGHT,)),
         vendor("norm_linear"),
@@ -226,38 +227,38 @@ OPERATIONS = (
     )),
     Operation("norm_swiglu", "gated products", calls.of_normed, (
         *eights("norm_swiglu"),
-        hopper("prefetched.cu", "triton.products:early_norm_swiglu", EARLY_64, (17, 128), calls.early(GATED),
-               exact=False, ready=calls.compiled(GATED)),
+        hopper("prefetched.cu", "triton.products:early_norm_swiglu", EARLY_64, (17, 128), partial(calls.early, GATED),
+               exact=False, ready=partial(calls.compiled, GATED)),
         triton("_vector", "triton.products:row_norm_swiglu", "1.2 to 3.5 times the library's speed (H200)",
-               calls.one_row(GATED), rows=(1, 1)),
+               partial(calls.one_row, GATED), rows=(1, 1)),
         triton("many_rows.py", "triton.many_rows:norm_swiglu",
                "with its other products 14 % of the talker at 128 rows (H200)",
-               calls.many_rows(GATED), card=HOPPER, dtypes=(BF16,), rows=(65, 256)),
+               partial(calls.many_rows, GATED), card=HOPPER, dtypes=(BF16,), rows=(65, 256)),
         triton("_gated", "triton.products:few_norm_swiglu", "5.9 us for 7.6 in torch, 8 rows (H200)",
-               calls.few_rows(GATED), rows=(1, 128)),
+               partial(calls.few_rows, GATED), rows=(1, 128)),
         triton("torch, gate in Triton", "triton.products:norm_swiglu", OWN_FRAME),
         vendor("norm_swiglu"),
         plain("plain:norm_swiglu"),
     )),
     Operation("linear_add", "products added to a residual", calls.of_added, (
         *eights("linear_add"),
-        hopper("prefetched.cu", "triton.products:early_linear_add", EARLY_64, (17, 256), calls.early(ADDED),
-               exact=False, ready=calls.compiled(ADDED)),
+        hopper("prefetched.cu", "triton.products:early_linear_add", EARLY_64, (17, 256), partial(calls.early, ADDED),
+               exact=False, ready=partial(calls.compiled, ADDED)),
         triton("_vector", "triton.products:row_linear_add", "1.2 to 3.5 times the library's speed (H200)",
-               calls.one_row(ADDED), rows=(1, 1)),
+               partial(calls.one_row, ADDED), rows=(1, 1)),
         triton("many_rows.py", "triton.many_rows:linear_add",
                "with its other products 7 % of the predictor, 14 % of the talker at 128 rows (H200)",
-               calls.many_rows(ADDED), card=HOPPER, dtypes=(BF16,), rows=(65, 256)),
+               partial(calls.many_rows, ADDED), card=HOPPER, dtypes=(BF16,), rows=(65, 256)),
         triton("_parts", "triton.products:few_linear_add", "5.8 us for 7.1 in torch, 8 rows (H200)",
-               calls.few_rows(ADDED), rows=(1, 128)),
+               partial(calls.few_rows, ADDED), rows=(1, 128)),
         triton("torch", "triton.products:linear_add", NOT_MEASURED),
         vendor("linear_add"),
         plain("plain:linear_add"),
     )),
     Operation("attend_cached", "attention", calls.of_attention, (
         hopper("attend.cu", "cuda.attend:attend", "2 to 3 % at 128 streams, 71 us of a frame at 64 (1.7B, H200)",
-               (17, 256), calls.heads_of_released(False), exact=False, ready=attend.compiled),
-        hopper("attend_long.cu", "cuda.attend:attend", HOLDS_MANY, (65, 256), calls.heads_of_released(True),
+               (17, 256), partial(calls.heads_of_released, False), exact=False, ready=attend.compiled),
+        hopper("attend_long.cu", "cuda.attend:attend", HOLDS_MANY, (65, 256), partial(calls.heads_of_released, True),
                exact=False, ready=attend.compiled),
         triton("_frame", "triton.attention:attend_few", "9.9 to 3 us a layer, for a first kernel of ours (H200)",
                calls.one_or_two),
@@ -351,9 +352,9 @@ OPERATIONS = (
     Operation("codec.product", "products of the codec", calls.of_codec, (
         hopper("codec_resident.cu", "triton.codec_products:kept_product",
                "321 us for 505 in Triton, 16 frames of 32 streams; 7 % at 256 streams with the units (H200)", (1, MANY),
-               calls.kept_product(False), off=False, dtypes=(FP16,), ready=calls.tiles_compiled),
+               partial(calls.kept_product, False), off=False, dtypes=(FP16,), ready=calls.tiles_compiled),
         hopper("codec_stream.cu", "triton.codec_products:kept_product", HOLDS_MANY, (1, MANY),
-               calls.kept_product(True), off=False, dtypes=(FP16,), ready=calls.tiles_compiled),
+               partial(calls.kept_product, True), off=False, dtypes=(FP16,), ready=calls.tiles_compiled),
         triton("codec_wide.py", "triton.codec_wide:product", WIDE_SUM, calls.wide, card=HOPPER, dtypes=(FP16,)),
         triton("codec_products.py", "triton.codec_products:product", OWN_CODEC, calls.pointers),
         in_python("codec.py", "cpu.codec:product", PYTHON),
@@ -362,11 +363,11 @@ OPERATIONS = (
     Operation("codec.residual_unit", "residual units of the codec", calls.of_unit, (
         hopper("codec_resident.cu", "triton.codec_products:kept_unit",
                "405 us for 617 in Triton, 16 frames of 32 streams; 7 % at 256 streams with the others", (1, MANY),
-               calls.kept_unit(96), off=False, dtypes=(FP16,), ready=calls.tiles_compiled),
+               partial(calls.kept_unit, 96), off=False, dtypes=(FP16,), ready=calls.tiles_compiled),
         hopper("codec_stream.cu", "triton.codec_products:kept_unit",
                "455 us for 560 in Triton, 16 frames of 32 streams; 7 % at 256 streams with the others", (1, MANY),
-               calls.kept_unit(192), off=False, dtypes=(FP16,), ready=calls.tiles_compiled),
-        hopper("codec_deep.cu", "triton.codec_products:kept_unit", HOLDS_MANY, (1, MANY), calls.kept_unit(384),
+               partial(calls.kept_unit, 192), off=False, dtypes=(FP16,), ready=calls.tiles_compiled),
+        hopper("codec_deep.cu", "triton.codec_products:kept_unit", HOLDS_MANY, (1, MANY), partial(calls.kept_unit, 384),
                off=False, dtypes=(FP16,), ready=calls.tiles_compiled),
         triton("codec_products.py", "triton.codec_products:residual_unit", OWN_CODEC, calls.unit),
         triton("codec_products.py, twice", "triton.codec_products:two_products", OWN_CODEC, calls="codec.product"),
@@ -444,7 +445,7 @@ def load(variant: Variant, function: str, handles: Mapping[str, Any], made: Made
         raise DeviceError(f"the kernel '{variant.name}' is missing: {variant.runs}", cause=str(error)) from error
     given = [handles[one] for one in variant.libraries if one in handles]
     given += [made[variant.calls]] if variant.calls else []
-    return functools.partial(found, *given, **more) if given or more else found
+    return partial(found, *given, **more) if given or more else found
 
 
 def bound(operation: Operation, function: str, hardware: Hardware, handles: Mapping[str, Any], made: Made) -> Any:
@@ -459,14 +460,14 @@ def bound(operation: Operation, function: str, hardware: Hardware, handles: Mapp
     if operation.facts is None or variants[0].takes_all:
         return functions[0]
     ordered = hardware.exact and operation.order == "ordered"
-    facts = functools.partial(operation.facts, ordered=True) if ordered else operation.facts
+    facts = partial(operation.facts, ordered=True) if ordered else operation.facts
 
     def place(call: Any) -> int:
         return variants.index(chosen(operation, variants, call))
 
     if operation.fuses:
-        return functools.partial(fused, operation, functions, facts, place)
-    of_call = functools.lru_cache(4096)(place)
+        return partial(fused, operation, functions, facts, place)
+    of_call = lru_cache(4096)(place)
 
     def run(*given: Any, **options: Any) -> Any:
         return functions[of_call(facts(*given, **options))](*given, **options)
