@@ -197,7 +197,7 @@ class Bench:
                 device=options.device,
             )  # fmt: skip
 
-        guard = Guard.of("127.0.0.1", {}, insecure=False)
+        guard = Guard.of(serving, {})
         self.server = run.HttpServer(serving, guard, planned(names), load, sockets, ready.set, self.log)
         self.loop: Any = None
 

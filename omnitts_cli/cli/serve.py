@@ -44,16 +44,12 @@ def serve(
         deploy.show(print_unit, print_compose, typed)
         return None
     require()
-    from omnitts_cli.server import run
+    from omnitts_cli.server import models, run
     from omnitts_cli.server.engines import Engines
-    from omnitts_cli.server.guard import Guard, is_loopback, read_keys
-    from omnitts_cli.server.models import introduce, planned
+    from omnitts_cli.server.guard import Guard, read_keys
 
     keys = read_keys(serving.api_key_file, variable(API_KEY))
-    guard = Guard.of(
-        serving.host, keys, insecure=serving.insecure, allowed=serving.allowed_host, origins=serving.cors_origin,
-        page=serving.web,
-    )  # fmt: skip
+    guard = Guard.of(serving, keys)
     if serving.voices_dir:
         voice_files.use_folder(serving.voices_dir)
     if serving.replicas != 1 and not serving.ray:
@@ -68,21 +64,15 @@ def serve(
     try:
         wyoming = wyoming_place(serving, keys)
         tell_addresses(sockets, serving.host, wyoming)
-        uploads = serving.allow_upload == "on" or (serving.allow_upload == "auto" and is_loopback(serving.host))
         settings = {**opener.settings, "patient": True}
 
         def load(model: ServedModel) -> TTS:
             console.note(f"loading {model.name} ...")
-            opened = engines.open(
-                model.source, variant=model.variant, voice=model.voice, tell=console.notice, **settings
-            )
-            introduce(model, opened, opener.machine.device, opener.machine.dtype)
-            return opened
+            return models.load(engines, settings, console.notice, model)
 
         server = run.HttpServer(
-            serving, guard, planned(serving.model or (EMBEDDED,)), load, sockets,
-            ready=lambda: console.note("ready"), log=console.note, uploads=uploads,
-            abort=partial(engines.close, 0.0), wyoming=wyoming,
+            serving, guard, models.planned(serving.model or (EMBEDDED,)), load, sockets,
+            ready=lambda: console.note("ready"), log=console.note, abort=partial(engines.close, 0.0), wyoming=wyoming,
         )  # fmt: skip
         code = server.run()
     finally:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from omnitts_cli import files
 from omnitts_cli.errors import InputError, UsageError
 from omnitts_cli.server.body import Scope, header
 from omnitts_cli.server.problems import Problem
+from omnitts_cli.settings.commands import Serving
 
 OPEN = ("/health", "/ready")
 SUBPROTOCOL = "omnitts.key."
@@ -72,29 +73,25 @@ class Guard:
     any_host: bool = False
     origins: frozenset[str] = frozenset()
     page: bool = True  # GET / is open
+    uploads: bool = True  # clients may save and delete voices
 
     @staticmethod
-    def of(
-        host: str,
-        keys: Mapping[bytes, str],
-        *,
-        insecure: bool,
-        allowed: Iterable[str] = (),
-        origins: Iterable[str] = (),
-        page: bool = True,
-    ) -> Guard:
-        """The rules for an address. Other than loopback needs a key, or `insecure`."""
-        if not is_loopback(host) and not keys and not insecure:
+    def of(options: Serving, keys: Mapping[bytes, str]) -> Guard:
+        """The rules for an address. Other than loopback needs a key, or --insecure."""
+        host = options.host
+        if not is_loopback(host) and not keys and not options.insecure:
             raise UsageError(
                 f"--host {host} lets other machines in, and there is no key",
                 hint="--api-key-file FILE   or   --insecure",
             )
-        names = {name.lower() for name in allowed}
+        names = {name.lower() for name in options.allowed_host}
         everywhere = host in ("0.0.0.0", "::", "[::]", "")
         if not everywhere:
             names.add(host.lower())
         # an address that means every interface has no name to compare with: the names must be given, or a key
-        return Guard(keys, frozenset(names), everywhere and not names, frozenset(origins), page)
+        any_host, origins = everywhere and not names, frozenset(options.cors_origin)
+        uploads = options.allow_upload == "on" or (options.allow_upload == "auto" and is_loopback(host))
+        return Guard(keys, frozenset(names), any_host, origins, options.web, uploads)
 
     def check(self, scope: Scope) -> str:
         """Returns the client: the name of its key, or its address. Raises a Problem if it is not allowed."""

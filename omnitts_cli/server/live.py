@@ -21,7 +21,7 @@ from omnitts_cli.server.body import Gone, Receive, Scope, Send, parse_object
 from omnitts_cli.server.encode import Encoding
 from omnitts_cli.server.guard import SUBPROTOCOL
 from omnitts_cli.server.problems import Problem, answer, described, invalid
-from omnitts_cli.server.speak import READERS, SHORT_CHARS, begin, check, chunks, note_first_sound
+from omnitts_cli.server.speak import READERS, SHORT_CHARS, begin, check, chunks
 from omnitts_cli.server.speech import encoder, facts, report
 from omnitts_cli.server.state import ServerState, SpeechCall
 from omnitts_cli.text.clean import Cleaner
@@ -417,7 +417,6 @@ class Sound:
     async def _all(self, encoding: Encoding) -> None:
         async for chunk in chunks(self.call):
             if chunk.samples.size and not self.utterance.cancelled:
-                note_first_sound(self.call)
                 await self._frame(await encoding.feed(chunk.samples))
         await self._frame(await encoding.finish())
         if self.held:

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from omnitts_cli.errors import DeviceError, Notice, OmniError
+from omnitts_cli.server.engines import Engines
 from omnitts_cli.server.hub import Hub
 from omnitts_cli.server.problems import Problem, busy, unknown
 from omnitts_cli.settings.table import Speech, TextIn
@@ -282,6 +283,13 @@ def forget(model: ServedModel, loading: asyncio.Task[TTS]) -> None:
     model.loading = None
     if not loading.cancelled():
         loading.exception()
+
+
+def load(engines: Engines, settings: Mapping[str, Any], tell: Callable[[Notice], None], model: ServedModel) -> TTS:
+    """Opens a model in the process of the engines, and notes what `--via` asks about it."""
+    found = engines.open(model.source, variant=model.variant, voice=model.voice, tell=tell, **settings)
+    introduce(model, found, settings.get("device", "auto"), settings.get("dtype", "auto"))
+    return found
 
 
 def introduce(model: ServedModel, tts: TTS, device: str, dtype: str) -> None:

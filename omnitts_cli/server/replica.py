@@ -10,17 +10,18 @@ import os
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from omnitts_cli.server.app import App
 from omnitts_cli.server.body import Receive, Scope, Send
 from omnitts_cli.server.engines import Engines
-from omnitts_cli.server.guard import Guard, is_loopback
-from omnitts_cli.server.models import ServedModel, introduce, planned
+from omnitts_cli.server.guard import Guard
+from omnitts_cli.server.models import load, planned
 from omnitts_cli.server.state import ServerState
 from omnitts_cli.settings.commands import Serving
 from omnitts_cli.settings.environment import EMBEDDED
-from omnitts_cli.speech import tts, voice_files
+from omnitts_cli.speech import voice_files
 
 NAME = "omnitts"
 GPU_SLOTS, CPU_SLOTS = 32, 16
@@ -39,19 +40,17 @@ class Order:
     keys: Mapping[bytes, str]
     names: tuple[str, ...]  # of the models
     settings: Mapping[str, Any]  # fields of EngineSettings
-    uploads: bool
     gpus: float
 
     @classmethod
     def of(cls, options: Serving, keys: Mapping[bytes, str], settings: Mapping[str, Any], *, alone: bool) -> Order:
         """The order of a command. `alone`: all replicas are on this machine, and share a folder of voices."""
-        Guard.of(options.host, keys, insecure=options.insecure)  # raises here what no replica could serve
-        uploads = options.allow_upload == "on" or (options.allow_upload == "auto" and is_loopback(options.host))
+        Guard.of(options, keys)  # raises here what no replica could serve
         if not alone and not options.voices_dir:
-            uploads = False  # a voice that one replica saved would be unknown to the others
+            options = replace(options, allow_upload="off")  # the voices of one replica would be unknown to the others
         gpus = 0.0 if settings.get("device") == "cpu" else 1.0
         names = options.model or (EMBEDDED,)
-        return cls(replace(options, metrics=False), keys, names, {**settings, "patient": True}, uploads, gpus)
+        return cls(replace(options, metrics=False), keys, names, {**settings, "patient": True}, gpus)
 
     @property
     def slots(self) -> int:
@@ -117,24 +116,15 @@ class Replica:
         order, options = self.order, self.order.options
         if options.voices_dir:
             voice_files.use_folder(options.voices_dir)
-        guard = Guard.of(
-            options.host, order.keys, insecure=options.insecure, allowed=options.allowed_host,
-            origins=options.cors_origin, page=options.web,
-        )  # fmt: skip
         name = f"{socket.gethostname()}:{os.getpid()}".encode("ascii", "replace")
         log = logging.getLogger("ray.serve").info
+        opened = partial(load, self.engines, order.settings, lambda notice: None)
         self.state = ServerState.of(
-            options, guard, planned(order.names), self._load, log, order.uploads, ((b"x-replica", name),)
+            options, Guard.of(options, order.keys), planned(order.names), opened, log, ((b"x-replica", name),)
         )
         self._sweep = asyncio.create_task(self.state.sweep())
         await self.state.models.preload(options.preload)
         return Ingress(App(self.state))
-
-    def _load(self, model: ServedModel) -> tts.TTS:
-        device, dtype = self.order.settings.get("device", "auto"), self.order.settings.get("dtype", "auto")
-        opened = self.engines.open(model.source, variant=model.variant, voice=model.voice, **self.order.settings)
-        introduce(model, opened, device, dtype)
-        return opened
 
     def check_health(self) -> None:
         """Ray calls this, and replaces a replica whose engine has failed or is stuck."""

@@ -46,7 +46,6 @@ class HttpServer:
     sockets: list[socket.socket]
     ready: Callable[[], None] = lambda: None
     log: Callable[[str], None] = lambda line: None
-    uploads: bool = True
     abort: Callable[[], None] = lambda: None
     """Ends a loading that is under way."""
     wyoming: socket.socket | BinaryIO | None = None
@@ -66,7 +65,7 @@ class HttpServer:
 
     async def serve(self) -> int:
         """The same on a running event loop."""
-        self.state = ServerState.of(self.options, self.guard, self.models, self.load, self.log, self.uploads)
+        self.state = ServerState.of(self.options, self.guard, self.models, self.load, self.log)
         models = self.state.models
         limits = Connections()
         protocol: Any = type("ServerProtocol", (Protocol,), {"limits": limits})

@@ -154,6 +154,8 @@ async def chunks(call: SpeechCall) -> AsyncIterator[Chunk]:
         check(call)
         read_on(call)
         for chunk in stream.poll():
+            if chunk.samples.size and call.first_sound is None:
+                call.first_sound = time.perf_counter()
             yield chunk
             check(call)
             if call.timer is not None:
@@ -184,12 +186,6 @@ async def time_words(timer: Timer, chunk: Chunk) -> None:
         add()
     else:
         await asyncio.get_running_loop().run_in_executor(THREADS, add)
-
-
-def note_first_sound(call: SpeechCall) -> None:
-    """Notes the time of the first sound."""
-    if call.first_sound is None:
-        call.first_sound = time.perf_counter()
 
 
 def check(call: SpeechCall) -> None:

@@ -14,7 +14,7 @@ from omnitts_cli.server.asked import Asked, asked_of
 from omnitts_cli.server.body import Gone, Receive, Scope, Send, read_json
 from omnitts_cli.server.encode import MEDIA, Encoding
 from omnitts_cli.server.problems import described, status_of
-from omnitts_cli.server.speak import begin, chunks, note_first_sound, watched
+from omnitts_cli.server.speak import begin, chunks, watched
 from omnitts_cli.server.state import ServerState, SpeechCall
 from omnitts_cli.server.whole import made
 from omnitts_cli.text.subtitles import Sentence, Word, joined
@@ -57,7 +57,6 @@ async def streamed(call: SpeechCall, asked: Asked, scope: Scope, send: Send) -> 
         async for chunk in chunks(call):
             if not chunk.samples.size:
                 continue
-            note_first_sound(call)
             data = await encoding.feed(chunk.samples)
             if not data:
                 continue
@@ -81,7 +80,6 @@ async def events(call: SpeechCall, asked: Asked, scope: Scope, send: Send) -> No
     try:
         async for chunk in chunks(call):
             if chunk.samples.size:
-                note_first_sound(call)
                 await out.sound(await encoding.feed(chunk.samples))
         await out.sound(await encoding.finish())
     except Exception as error:

@@ -87,7 +87,6 @@ class ServerState:
     metrics: Any  # Metrics; it reads the state
     clips: Clips
     log: Callable[[str], None] = lambda line: None
-    uploads: bool = True
     headers: tuple[tuple[bytes, bytes], ...] = ()  # of every answer
     saved: Saved = field(default_factory=Saved)
     calls: set[SpeechCall] = field(default_factory=set)
@@ -99,13 +98,13 @@ class ServerState:
     @classmethod
     def of(
         cls, options: Serving, guard: Guard, models: list[ServedModel], load: Callable[[ServedModel], TTS],
-        log: Callable[[str], None], uploads: bool, headers: tuple[tuple[bytes, bytes], ...] = (),
+        log: Callable[[str], None], headers: tuple[tuple[bytes, bytes], ...] = (),
     ) -> ServerState:  # fmt: skip
         """The state of a server that begins, on its event loop."""
         hub = Hub()
         clips = Clips(options.max_upload, frozenset(map(str.lower, options.allow_ref_host)))
         served = Models(models, hub, load, log, options.tuned_voices)
-        return cls(options, guard, hub, served, Metrics(), clips, log, uploads, headers)
+        return cls(options, guard, hub, served, Metrics(), clips, log, headers)
 
     @contextmanager
     def call(self, client: str, transport: Any = None, *, part: bool = False) -> Iterator[SpeechCall]:

@@ -118,7 +118,7 @@ async def designed(state: ServerState, call: Any, model: ServedModel, form: dict
         designer.active -= 1
     clip = Clip(join(parts), tts.sample_rate, int(seed))
     voice = await state.clips.cloned(model, reference.of_clip(clip), None)
-    source = f"design: {form['design']}"[: voice_files_source()]
+    source = f"design: {form['design']}"[: LONGEST["speaker_description"]]  # as much as a voice file keeps
     return replace(voice, about={**voice.about, "source": source})
 
 
@@ -135,11 +135,6 @@ def taken(name: str) -> Problem:
     """409 for the name of a saved voice."""
     hint = "replace=true overwrites it"
     return Problem(409, f"voice '{name}' already exists", code="voice_exists", param="name", hint=hint)
-
-
-def voice_files_source() -> int:
-    """Characters of a description that a voice file keeps."""
-    return LONGEST["speaker_description"]
 
 
 def script() -> Any:
@@ -162,7 +157,7 @@ def about(form: dict[str, Any], voice: Voice) -> dict[str, str]:
 
 def allowed(state: ServerState) -> None:
     """403 unless clients may save and delete voices."""
-    if not state.uploads:
+    if not state.guard.uploads:
         raise Problem(403, "this server does not let clients change its voices", code="uploads_off",
                       hint="--allow-upload on")  # fmt: skip
 

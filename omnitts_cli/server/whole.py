@@ -7,7 +7,6 @@ import os
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import IO, Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from omnitts_cli.audio.outlet import Outlet, write_error
 from omnitts_cli.audio.sinks import Sink
 from omnitts_cli.server.asked import Asked
 from omnitts_cli.server.encode import MEDIA, THREADS, ended, form_of, track_of
-from omnitts_cli.server.speak import chunks, note_first_sound
+from omnitts_cli.server.speak import chunks
 from omnitts_cli.server.state import SpeechCall
 
 NAME = "the answer"
@@ -25,47 +24,23 @@ BLOCK = 1 << 16  # bytes read from a file at once
 ENOUGH = 24_000  # samples that are encoded together
 
 
-@dataclass
-class Whole:
-    """A finished answer."""
-
-    file: IO[bytes]
-    size: int
-    media: str
-    rate: int
-    seconds: float
-
-    def blocks(self) -> Iterator[bytes]:
-        """Its bytes."""
-        self.file.seek(0)
-        while data := self.file.read(BLOCK):
-            yield data
-
-    def read(self) -> bytes:
-        """All of its bytes."""
-        return b"".join(self.blocks())
-
-
 @asynccontextmanager
-async def made(call: SpeechCall, asked: Asked) -> AsyncIterator[Whole]:
+async def made(call: SpeechCall, asked: Asked) -> AsyncIterator[TemporarySink]:
     """The complete file of a request. It is gone after the block."""
     stream: Any = call.stream
     sink = TemporarySink(asked.form, stream.sample_rate, asked.sample_rate)
     loudness = asked.speech.loudness
     out: Any = sink if loudness == "off" else LoudnessSink(sink, float(loudness), stream.sample_rate)  # type: ignore[arg-type]
-    loop, held, samples = asyncio.get_running_loop(), list[np.ndarray](), 0
+    loop, held = asyncio.get_running_loop(), list[np.ndarray]()
     try:
         async for chunk in chunks(call):
             if chunk.samples.size:
-                note_first_sound(call)
                 held.append(chunk.samples)
-                samples += chunk.samples.size
             if sum(part.size for part in held) >= ENOUGH:
                 sound, held = np.concatenate(held), []
                 await loop.run_in_executor(THREADS, out.write, sound)
         await loop.run_in_executor(THREADS, finish, out, held)
-        seconds = samples / stream.sample_rate
-        yield Whole(sink.file, sink.size, MEDIA[asked.form], sink.rate, seconds)
+        yield sink
     finally:
         out.discard()
 
@@ -83,7 +58,7 @@ class TemporarySink(Sink):
     def __init__(self, form: str, source: int, rate: int | None) -> None:
         super().__init__()
         chosen = form_of(form, source, rate)
-        self.rate = chosen.rate
+        self.media, self.rate, self._source, self._samples = MEDIA[form], chosen.rate, source, 0
         self.file: IO[bytes] = tempfile.TemporaryFile()  # closed by `discard`
         self._outlet = Outlet(self.file, NAME)  # type: ignore[arg-type]
         try:
@@ -97,8 +72,24 @@ class TemporarySink(Sink):
         """Bytes so far."""
         return os.fstat(self.file.fileno()).st_size
 
+    @property
+    def seconds(self) -> float:
+        """Seconds of sound so far."""
+        return self._samples / self._source
+
+    def blocks(self) -> Iterator[bytes]:
+        """The bytes of the finished file."""
+        self.file.seek(0)
+        while data := self.file.read(BLOCK):
+            yield data
+
+    def read(self) -> bytes:
+        """All of its bytes."""
+        return b"".join(self.blocks())
+
     def write(self, samples: np.ndarray) -> None:
         """Takes a block of sound."""
+        self._samples += samples.size
         self._track.write(samples)
         self._outlet.check()
 

@@ -19,7 +19,7 @@ from omnitts_cli.server.body import Gone, Send, parse_object
 from omnitts_cli.server.catalogue import known_voices
 from omnitts_cli.server.live import END, IDLE_S, LARGEST_OTHER, LiveUtterance, Session, Sound
 from omnitts_cli.server.problems import Problem, described, invalid
-from omnitts_cli.server.speak import chunks, note_first_sound
+from omnitts_cli.server.speak import chunks
 from omnitts_cli.server.speech import encoder
 from omnitts_cli.server.state import ServerState, SpeechCall
 from omnitts_cli.settings.environment import own_version
@@ -182,7 +182,6 @@ class EventSound(Sound):
         try:
             async for chunk in chunks(self.call):
                 if chunk.samples.size:
-                    note_first_sound(self.call)
                     await self._out(await encoding.feed(chunk.samples))
             if rest := await encoding.finish():
                 await self._out(rest)

@@ -18,7 +18,7 @@ class Recorded:
     made: ClassVar[list["Recorded"]] = []
 
     def __init__(self, options: Any, guard: Any, models: Any, load: Any, sockets: Any, **more: Any) -> None:
-        self.guard, self.uploads, self.ready = guard, more["uploads"], more["ready"]
+        self.guard, self.ready = guard, more["ready"]
         self.models, self.load = models, load
         self.made.append(self)
 
@@ -43,7 +43,7 @@ def test_the_address_is_printed_before_the_model_loads(
     done = omnitts("serve", "-m", "random:toy", "-d", "cpu", "--port", "0", "--socket", str(socket))
     assert done.code == 0 and done.out.startswith(b"http://127.0.0.1:")
     assert f"unix:{socket}" in done.err and done.err.rstrip().endswith("ready")
-    assert served.made[0].rate > 0 and served.made[0].uploads and not socket.exists()
+    assert served.made[0].rate > 0 and served.made[0].guard.uploads and not socket.exists()
 
 
 def test_the_exit_code_is_the_servers(omnitts: Omnitts, served: type[Recorded], tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_the_exit_code_is_the_servers(omnitts: Omnitts, served: type[Recorded], 
     options = ("--socket", "off", "--api-key-file", str(keys), "--allow-upload", "off")
     done = omnitts("serve", "-m", "random:toy", "-d", "cpu", "--port", "0", "--json", *options)
     assert done.code == 143 and done.objects[0]["status"] == "listening" and len(done.objects[0]["urls"]) == 1
-    assert list(served.made[0].guard.keys.values()) == ["ann"] and not served.made[0].uploads
+    assert list(served.made[0].guard.keys.values()) == ["ann"] and not served.made[0].guard.uploads
 
 
 def test_missing_packages_are_named(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:

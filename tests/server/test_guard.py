@@ -8,6 +8,7 @@ from wire import Answer
 
 from omnitts_cli.errors import InputError, UsageError
 from omnitts_cli.server.guard import Guard, digest, is_loopback, read_keys
+from omnitts_cli.settings.commands import Serving
 
 
 def test_keys_come_from_a_file_and_a_variable(tmp_path: Path) -> None:
@@ -31,10 +32,10 @@ def test_an_open_address_needs_a_key() -> None:
     assert is_loopback("LOCALHOST") and is_loopback("[::1]") and is_loopback("127.9.9.9")
     assert not is_loopback("example.org") and not is_loopback("10.0.0.1")
     with pytest.raises(UsageError, match=r"10\.0\.0\.1 lets other machines in"):
-        Guard.of("10.0.0.1", {}, insecure=False)
-    assert Guard.of("10.0.0.1", {}, insecure=True).hosts == {"10.0.0.1"}
-    assert Guard.of("0.0.0.0", {digest("k"): "k"}, insecure=False).any_host
-    assert not Guard.of("0.0.0.0", {}, insecure=True, allowed=["Example.org"]).any_host
+        Guard.of(Serving(host="10.0.0.1"), {})
+    assert Guard.of(Serving(host="10.0.0.1", insecure=True), {}).hosts == {"10.0.0.1"}
+    assert Guard.of(Serving(host="0.0.0.0"), {digest("k"): "k"}).any_host
+    assert not Guard.of(Serving(host="0.0.0.0", insecure=True, allowed_host=("Example.org",)), {}).any_host
 
 
 def test_a_browsers_question_is_answered_for_allowed_origins_only() -> None:

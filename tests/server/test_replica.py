@@ -9,7 +9,7 @@ import pytest
 from serving import SPEECH
 
 from omnitts_cli.errors import UsageError
-from omnitts_cli.server.guard import digest
+from omnitts_cli.server.guard import Guard, digest
 from omnitts_cli.server.replica import CPU_SLOTS, GPU_SLOTS, Ingress, Order, Replica
 from omnitts_cli.settings.commands import Serving
 from omnitts_cli.speech import tts
@@ -59,7 +59,8 @@ def test_an_order_is_checked_before_it_is_sent() -> None:
     assert order(host="0.0.0.0", keys={digest("k"): "me"}).gpus == 0 and order(settings={"device": "auto"}).gpus == 1
     assert order().slots == 2 and order(settings={"device": "cpu"}).slots == CPU_SLOTS
     assert order(settings={"device": "cuda"}).slots == GPU_SLOTS
-    assert order().uploads and not order(alone=False).uploads and order(alone=False, voices_dir="/shared").uploads
+    uploads = [Guard.of(one.options, {}).uploads for one in (order(), order(alone=False))]
+    assert uploads == [True, False] and order(alone=False, voices_dir="/shared").options.allow_upload == "auto"
     assert not order().options.metrics  # a replica would tell of itself only
 
 

@@ -92,7 +92,7 @@ def test_what_cannot_be_a_voice_is_refused(server: Running, clip: bytes, folder:
 
 
 def test_uploads_can_be_switched_off(serve: Any, clip: bytes) -> None:
-    running = serve(uploads=False)
+    running = serve(allow_upload="off")
     assert post(running, audio_sample=clip, name="mary", consent="yes").status == 403
     assert running.request("DELETE", "/v1/audio/voices/mary").status == 403
 

@@ -79,8 +79,6 @@ def start(
     *,
     keys: dict[bytes, str] | None = None,
     engine: dict[str, Any] | None = None,
-    insecure: bool = False,
-    uploads: bool = True,
     opened: Callable[..., tts.TTS] = tts.load,
     **options: Any,
 ) -> Iterator[Running]:
@@ -89,10 +87,7 @@ def start(
     `opened` opens a model. By default the engine is in this process, where tests can look into it.
     """
     serving = Serving(model=models, port=0, socket="off", **{"drain": 1.0, **options})
-    guard = Guard.of(
-        serving.host, keys or {}, insecure=insecure, allowed=serving.allowed_host, origins=serving.cors_origin,
-        page=serving.web,
-    )  # fmt: skip
+    guard = Guard.of(serving, keys or {})
 
     def load(model: ServedModel) -> tts.TTS:
         voice = {} if model.voice is None else {"voice": model.voice}
@@ -106,7 +101,7 @@ def start(
     port = sockets[0].getsockname()[1]
     door = listen.tcp("127.0.0.1", 0)
     server = run.HttpServer(
-        serving, guard, planned(serving.model), load, sockets, ready.set, lines.append, uploads, wyoming=door
+        serving, guard, planned(serving.model), load, sockets, ready.set, lines.append, wyoming=door
     )
     running = Running(
         server, port, (run.loop_factory() or asyncio.new_event_loop)(), lines, wyoming=door.getsockname()[1]
