@@ -15,15 +15,7 @@ from omnitts_cli.audio.magic import is_recording
 from omnitts_cli.audio.read import read_sound
 from omnitts_cli.audio.resample import resample
 from omnitts_cli.cli.job import ModelOpener
-from omnitts_cli.cli.sound_out import (
-    SideFile,
-    StdoutFile,
-    open_stage,
-    packed,
-    refuse_overwriting,
-    refuse_same,
-    require_rate,
-)
+from omnitts_cli.cli.sound_out import SideFile, open_stage, packed, refuse_overwriting, refuse_same, require_rate
 from omnitts_cli.errors import InputError, UsageError
 from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.settings.setting import TARGET
@@ -54,13 +46,13 @@ def encode(sound: str, model: Model, opener: ModelOpener, file: str | None = Non
     recording = read_sound(sound, shortest_s=0.0, longest_s=3600.0, stdin=stdin_of(sound))
     for notice in recording.notices:
         console.warning(notice)
-    target = StdoutFile() if file == "-" else SideFile(file, no_clobber=False)
+    target = SideFile(file)
     try:
         with opener.model(model.model, "base") as tts:
             engine = tts.engine
             if engine.model.cloner is None:
                 raise UsageError(f"{engine.model.name} has no encoder", hint="-m 0.6b   or   -m 1.7b")
-            made = engine.model.cloner.codes(at_rate(recording.sound, recording.rate, engine.model.facts.sample_rate))
+            made = engine.model.cloner.codes(resample(recording.sound, recording.rate, engine.model.facts.sample_rate))
         target.write(packed(made))
     finally:
         target.discard()
@@ -97,10 +89,6 @@ def decode(file: str, model: Model, output: Output, opener: ModelOpener, sound: 
     if stage.named:
         console.result(str(stage.path))
     console.record(status="ok", output=stage.shown, frames=len(frames), audio_s=round(samples / facts.sample_rate, 3))
-
-
-def at_rate(sound: np.ndarray, rate: int, wanted: int) -> np.ndarray:
-    return resample(sound, rate, wanted)
 
 
 def stdin_of(name: str) -> BinaryIO | None:

@@ -215,6 +215,8 @@ class Job:
         if self.output.subs:
             subs = sound_out.SubtitleFiles(self.output, self.speech.language, offline=self.opener.network.offline)
             closing.callback(subs.discard)
+        if self.output.codes == "-":
+            raise UsageError("only sound can go to stdout", hint="--codes FILE")
         if self.output.codes:
             codes = sound_out.SideFile(self.output.codes, no_clobber=self.output.no_clobber)
             closing.callback(codes.discard)

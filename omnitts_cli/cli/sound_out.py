@@ -234,22 +234,28 @@ def folder_for_sound(folder: Path, *, needed: bool = True) -> Iterator[None]:
 
 
 class SideFile:
-    """A second output (--subs, --codes): its name is checked first, its content written last."""
+    """A second output (--subs, --codes): its name is checked first, its content written last. `-` is standard output;
+    JSON then goes to stderr, and a file name that we chose is not printed there.
+    """
 
-    def __init__(self, path: str, *, no_clobber: bool) -> None:
-        if path == "-":
-            raise UsageError("only sound can go to stdout", hint="--codes FILE")
-        self._target = open_target(Path(path), no_clobber=no_clobber)
-        self.path = Path(path)
+    def __init__(self, path: str, *, no_clobber: bool = False, text: bool = False) -> None:
+        """`text`: it may be shown on a terminal."""
+        if path == "-" and not text and console.stdout.is_terminal():
+            raise UsageError("refusing to write codes to the terminal", hint="name a file, or use a pipe")
+        self._target = None if path == "-" else open_target(Path(path), no_clobber=no_clobber)
+        self._name = "standard output" if path == "-" else path
+        console.audio_on_stdout |= path == "-"
 
     def write(self, data: bytes) -> None:
-        outlet = Outlet(self._target.file, str(self.path))
+        outlet = Outlet(self._target.file if self._target else console.stdout.file, self._name)
         outlet.write(data)
         outlet.check()
-        self._target.put_in_place()
+        if self._target:
+            self._target.put_in_place()
 
     def discard(self) -> None:
-        self._target.remove()
+        if self._target:  # what was written to standard output cannot be taken back
+            self._target.remove()
 
 
 WORDS = "words"
@@ -278,11 +284,10 @@ class SubtitleFiles:
             raise UsageError("only one of sound and subtitles can go to stdout", hint="-o speech.wav --subs -")
         forms: list[SubtitleFormat] = [subtitle_format(name) if name != "-" else "srt" for name in names]
         self.timed = TimedWords(word_timing(output, language, offline=offline)) if by_words(output) else None
-        self._files: list[tuple[SubtitleFormat, SideFile | StdoutFile]] = []
+        self._files: list[tuple[SubtitleFormat, SideFile]] = []
         try:
             for form, name in zip(forms, names, strict=True):
-                one = StdoutText() if name == "-" else SideFile(name, no_clobber=output.no_clobber)
-                self._files.append((form, one))
+                self._files.append((form, SideFile(name, no_clobber=output.no_clobber, text=True)))
         except OmniError:
             self.discard()
             raise
@@ -324,30 +329,6 @@ def word_timing(output: Results, language: str, *, offline: bool = False) -> Tim
         return recognised(output.asr_model, language, offline=offline)
 
     return Aligned(language)
-
-
-class StdoutFile:
-    """Standard output instead of a SideFile. JSON then goes to stderr."""
-
-    def __init__(self) -> None:
-        if console.stdout.is_terminal():
-            raise UsageError("refusing to write codes to the terminal", hint="name a file, or use a pipe")
-        console.audio_on_stdout = True
-
-    def write(self, data: bytes) -> None:
-        outlet = Outlet(console.stdout.file, "standard output")
-        outlet.write(data)
-        outlet.check()
-
-    def discard(self) -> None:
-        """Written bytes cannot be taken back."""
-
-
-class StdoutText(StdoutFile):
-    """Subtitles on standard output, which may be a terminal. A file name that we chose is then not printed there."""
-
-    def __init__(self) -> None:
-        console.audio_on_stdout = True
 
 
 def list_speakers() -> None:

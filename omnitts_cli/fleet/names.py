@@ -13,7 +13,6 @@ LONGEST_NAME = 180  # bytes, without the suffix; file systems allow 255
 TAIL = 12  # hex digits of the hash that ends a name that was cut
 PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,178}(?<!\.)", re.ASCII)
 ESCAPED = re.compile(rb"[^A-Za-z0-9._-]")
-CAPITAL = re.compile(rb"[A-Z]")
 WRONG = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 DIGITS = 8  # of an id that is a row number; fixed, so that a manifest may grow
 
