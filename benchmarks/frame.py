@@ -80,7 +80,7 @@ def frames(options: argparse.Namespace, settings: Any, model: Any, device: Any, 
     """Every batch size of one set of captured frames."""
     from dataclasses import replace
 
-    from omnitts_cli.engine.engine import FrameSteps
+    from omnitts_cli.engine.engine import frame_steps
     from omnitts_cli.engine.slots import SlotTable, StepContext
     from omnitts_cli.speech import load as build
 
@@ -89,7 +89,8 @@ def frames(options: argparse.Namespace, settings: Any, model: Any, device: Any, 
     cache = model.talker.cache(plan.slots + 1, plan.positions)
     table.position.fill_(options.position)
     stream = device.stream(urgent=True)
-    steps = FrameSteps(StepContext(model, device, plan, table, cache), stream)
+    context = StepContext(model, device, plan, table, cache)
+    steps = frame_steps(context, stream)
     reading = None
     if device.name == "cpu":
         run_all(table)
@@ -104,7 +105,7 @@ def frames(options: argparse.Namespace, settings: Any, model: Any, device: Any, 
             with stream:
                 table.position.fill_(options.position)
                 table.made.fill_(0)
-                launch = partial(steps.launch, slots, options.position + options.turns * 8)
+                launch = partial(steps.launch, slots, context.width(options.position + options.turns * 8))
                 rounds.append(rig.timed(device, launch, options.turns, 7 if reading is None else 2))
         time_ms = min(rounds, key=lambda one: one["best_ms"])
         rtf = time_ms["ms"] / 1000 * model.facts.frame_rate

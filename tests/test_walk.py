@@ -35,7 +35,7 @@ DECIDES, STEPS, ENGINES = 1, 1, {"Loop", "ProcessEngine", "RemoteEngine"}
 """Places that decide which request gets a slot next, functions that step an engine, and the classes that are a
 SpeechEngine. The model that writes text has a queue of its own and is stepped by whoever waits for it; see TEXT.
 """
-TEXT = {"engine/text_loop.py", "engine/answer_loop.py", "speech/assistant.py", "bench/answers.py"}
+TEXT = {"engine/answer_loop.py", "speech/assistant.py", "bench/answers.py"}
 
 LATE_IMPORTS, TYPING_IMPORTS = 90, 45
 """The most of each. At 6b951fa there were 264 and 110."""

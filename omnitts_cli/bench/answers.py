@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from omnitts_cli.audio.chunk import Chunk
 from omnitts_cli.bench.stats import Spread, spread
 from omnitts_cli.errors import UsageError
-from omnitts_cli.request import Request
+from omnitts_cli.request import Failed, Request
 
 if TYPE_CHECKING:
     from omnitts_cli.engine.answer_loop import AnswerLoop
@@ -174,7 +175,7 @@ def questions(
             )
         prompt = [*before, *made.integers(0, words, lacking).tolist(), *after]
         yield (
-            TextRequest(prompt, most=work.answer, ignore_end=True, sounds=sounds, spoken=work.spoken),
+            TextRequest(prompt, most=work.answer, ignore_end=True, sounds=sounds),
             replace(voice, seed=seed + number) if voice else None,
         )
 
@@ -191,31 +192,31 @@ def template(loop: AnswerLoop, sounds: tuple[Sound, ...]) -> tuple[list[int], li
 def run_level(loop: AnswerLoop, users: int, requests: int, work: AnswerWorkload, *, seed: int = 0) -> AnswerLevel:
     """Keep `users` questions in flight until `requests` were answered."""
     waiting = iter(list(questions(loop, requests, work, seed)))  # made before the clock runs
-    begun: dict[int, Answered] = {}
-    flying: set[int] = set()
+    begun: dict[str, Answered] = {}
+    flying: set[str] = set()
     done: list[Answered] = []
-    before = loop.text.steps_launched
+    before = loop.steps_launched
     with loop.device.count_syncs() as syncs:
         start = time.perf_counter()
         while True:
             while len(flying) < users and (asked := next(waiting, None)) is not None:
                 now = time.perf_counter()
-                number = loop.submit(*asked)
-                begun[number] = Answered(now, parts=1 + work.spoken)
-                flying.add(number)
+                name = loop.submit(*asked)
+                begun[name] = Answered(now, parts=1 + work.spoken)
+                flying.add(name)
             if not flying:
                 break
             news = loop.step()
             now = time.perf_counter()
             for one in news:
-                if one.error is not None:
+                if isinstance(one, Failed):
                     raise one.error
                 if note(one, begun[one.request], now):
                     done.append(begun[one.request])
                     flying.discard(one.request)
         duration = time.perf_counter() - start
         waits = syncs()
-    steps = loop.text.steps_launched - before
+    steps = loop.steps_launched - before
     tokens = sum(len(one.tokens) for one in done)
     return AnswerLevel(
         concurrency=users,
@@ -242,12 +243,11 @@ def run_level(loop: AnswerLoop, users: int, requests: int, work: AnswerWorkload,
 
 def note(news: Any, answered: Answered, now: float) -> bool:
     """Write down when news arrived; whether the answer has ended."""
-    chunk = getattr(news, "chunk", None)
-    if chunk is not None:
-        answered.samples += chunk.pcm.size
-        if chunk.pcm.size and answered.first_sound is None:
+    if isinstance(news, Chunk):
+        answered.samples += news.pcm.size
+        if news.pcm.size and answered.first_sound is None:
             answered.first_sound = now
-    elif getattr(news, "id", None) is not None:
+    elif news.id is not None:
         answered.tokens.append(now)
     answered.parts -= news.last
     if not answered.parts:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from queue import SimpleQueue
@@ -18,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from omnitts_cli.audio.chunk import Chunk, Clip, Stopped
-from omnitts_cli.devices.device import Device, Fetch, Stream
+from omnitts_cli.devices.device import Device, Stream
 from omnitts_cli.engine.admission import Admission, PrefillSteps, runaway_limit, top_up
 from omnitts_cli.engine.codec_jobs import CodecJobs, Decoded
-from omnitts_cli.engine.slots import AUDIBLE, Plan, Record, Replay, SlotTable, State, StepContext, Stop, fitting
+from omnitts_cli.engine.slots import AUDIBLE, BatchSteps, Plan, Record, Reports, SlotTable, State, StepContext, Stop
 from omnitts_cli.engine.snapshot import RequestSnapshot, Snapshot
 from omnitts_cli.errors import InputError, ModelError, OmniError, UsageError
 from omnitts_cli.kernels.arrays import read, set_number, without_gradients
@@ -34,36 +33,12 @@ News = Chunk | Failed
 STOPPED: dict[Stop, Stopped] = {Stop.END: "end", Stop.LIMIT: "limit", Stop.STALL: "stall"}
 
 
-class FrameSteps:
-    """One captured frame per batch bucket. `launch` runs in the frame stream."""
-
-    def __init__(self, context: StepContext, stream: Stream) -> None:
-        self._context = context
-        spare = [context.spare]
-        self._slots = {size: context.indices(*spare * size) for size in context.plan.buckets}
-        self._loaded: dict[int, tuple[int, ...]] = {}
-        self._replays: dict[int, Replay] = {}
-        table: Any = context.table  # its columns are written, its fields are not
-        self._frame = context.model.frames(table, context.cache, context.plan.stall_frames)
-        if context.captures:
-            for size in sorted(context.plan.buckets, reverse=True):  # the largest first: the others fit into its memory
-                self._replays[size] = stream.capture(partial(self._run, size, context.cache.capacity))
-
-    def _run(self, size: int, width: int) -> None:
-        self._frame(self._slots[size], width)
-
-    def launch(self, slots: Sequence[int], last: int) -> None:
-        """One frame for `slots`, whose positions are at most `last`."""
-        size = fitting(self._context.plan.buckets, len(slots))
-        batch = (*slots, *[self._context.spare] * (size - len(slots)))
-        if self._loaded.get(size) != batch:
-            self._slots[size][:] = self._context.indices(*batch)
-            self._loaded[size] = batch
-        if size in self._replays:
-            self._replays[size]()
-        else:
-            self._run(size, self._context.width(last))
-        self._context.model.check()
+def frame_steps(context: StepContext, stream: Stream) -> BatchSteps:
+    """One frame for each batch size."""
+    table: Any = context.table  # its columns are written, its fields are not
+    kinds = {False: context.model.frames(table, context.cache, context.plan.stall_frames)}
+    captures, capacity = stream if context.captures else None, context.cache.capacity
+    return BatchSteps(context.device, context.plan.buckets, context.spare, capacity, kinds, captures)
 
 
 class Engine:
@@ -76,7 +51,7 @@ class Engine:
             cache = model.cache(plan.slots + 1, plan.positions)
             self._context = context = StepContext(model, device, plan, table, cache)
             self._frame_stream = stream = device.stream(urgent=True)
-            self._frames = FrameSteps(context, stream)
+            self._frames = frame_steps(context, stream)
             self._codec = CodecJobs(context, stream)
             self._admission = Admission(context, stream, PrefillSteps(context, stream), self._fail)
         self._inbox: SimpleQueue[Callable[[], None]] = SimpleQueue()  # calls of other threads
@@ -84,7 +59,7 @@ class Engine:
         self._records: dict[str, Record] = {}  # all that are not done, by id
         self._admitted = self._admission.records  # those with a slot
         self.admitted = self._admission.since  # their names -> since when
-        self._reports: deque[tuple[Fetch, list[Record]]] = deque()
+        self._reports: Reports[Record] = Reports(plan.ahead)
         self._news: list[News] = []
         self._launched_at: float | None = None  # the latest frame; None after a turn without one
         self._turn_s = 1 / model.facts.frame_rate  # from one frame to the next, on average
@@ -226,7 +201,7 @@ class Engine:
             calls=not self._inbox.empty(),
             sleeps=self.sleeps,
             chunks=len(self._news),
-            reports=len(self._reports),
+            reports=len(self._reports.waiting),
             codec_jobs=len(self._codec.in_flight),
             prefixes=self._admission.prefixes,
         )
@@ -242,7 +217,7 @@ class Engine:
 
     @property
     def _idle(self) -> bool:
-        if self._reports or self._codec.in_flight or self._news or not self._records or self._admission.moves:
+        if self._reports.waiting or self._codec.in_flight or self._news or not self._records or self._admission.moves:
             return False
         return not (self._runnable() or any(record.undecoded for record in self._admitted))
 
@@ -308,12 +283,13 @@ class Engine:
         if not rows:
             return False
         last = max(record.prompt_rows - 1 + record.launched for record in rows)
-        self._frames.launch([record.slot for record in rows], last)
+        self._frames.launch([record.slot for record in rows], self._context.width(last))
+        self.model.check()
         for record in rows:
             record.launched += 1
             if record.unsent:
                 top_up(self._context, record)
-        self._reports.append((self._frame_stream.fetch(self._context.table.report), rows))
+        self._reports.waiting.append((self._frame_stream.fetch(self._context.table.report), rows))
         self.frames_launched += 1
         self._admission.launched(len(rows))
         return True
@@ -326,12 +302,7 @@ class Engine:
         self._launched_at = now if launched else None
 
     def _collect_reports(self, everything: bool) -> None:
-        while self._reports:
-            fetch, rows = self._reports[0]
-            if not (everything or len(self._reports) >= self.plan.ahead or fetch.done()):
-                return
-            self._reports.popleft()
-            made, stop = fetch.result()[0][:, [record.slot for record in rows]].tolist()
+        for rows, (made, stop) in self._reports.arrived(everything):
             for record, frames, code in zip(rows, made, stop, strict=True):
                 if record.state is State.RUNNING:  # else it has ended since this frame was launched
                     record.made = frames

@@ -6,22 +6,24 @@ rows (admission.py), a codec chunk per frames and rows (codec_jobs.py). Batches 
 spare slot. The stream does the capturing, over fixed buffers.
 
 SlotTable is the device's side of all running requests, one row per slot; Record is the host's side of one, from
-submission to its last chunk, with an explicit state.
+submission to its last chunk, with an explicit state. Speech and text share Stop, BatchSteps, one step for each batch
+size, and Reports, what the host reads of earlier steps.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum, IntEnum
+from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
 from omnitts_cli.audio.spectrum import Equaliser
-from omnitts_cli.devices.device import Device
+from omnitts_cli.devices.device import Device, Fetch, Stream
 from omnitts_cli.kernels import ops
 from omnitts_cli.kernels.arrays import zeros
 from omnitts_cli.models.prompts import Draft, LiveRows, Prompt, Turns
@@ -215,6 +217,65 @@ def fitting(sizes: Sequence[int], wanted: int) -> int:
 def round_up(number: int, step: int) -> int:
     """The next multiple of `step`."""
     return -(-number // step) * step
+
+
+Row = TypeVar("Row", bound=Any)
+"""A request with a `slot`."""
+
+
+class BatchSteps:
+    """A step for each batch size and each of `kinds`. With `stream`, they are captured, and `launch` runs in it."""
+
+    def __init__(
+        self,
+        device: Device,
+        sizes: Iterable[int],
+        spare: int,
+        capacity: int,
+        kinds: Mapping[bool, Callable[[Any, int], None]],
+        stream: Stream | None,
+    ) -> None:
+        self._device, self._sizes, self._spare, self._kinds = device, sorted({*sizes}), spare, kinds
+        self._slots = {size: device.to_device(np.full(size, spare, np.int64)) for size in self._sizes}
+        self._loaded: dict[int, tuple[int, ...]] = {}
+        self._replays: dict[tuple[int, bool], Replay] = {}
+        if stream is not None:
+            for size in reversed(self._sizes):  # the largest first: the others fit into its memory
+                for kind, run in kinds.items():
+                    self._replays[size, kind] = stream.capture(partial(run, self._slots[size], capacity))
+
+    def launch(self, slots: Sequence[int], width: int, kind: bool = False) -> None:
+        """One step for `slots`. `width`: a bound on their positions, for steps that are not captured."""
+        size = fitting(self._sizes, len(slots))
+        batch = (*slots, *[self._spare] * (size - len(slots)))
+        if self._loaded.get(size) != batch:
+            self._slots[size][:] = self._device.to_device(np.array(batch, np.int64))
+            self._loaded[size] = batch
+        if self._replays:
+            self._replays[size, kind]()
+        else:
+            self._kinds[kind](self._slots[size], width)
+
+
+@dataclass
+class Reports(Generic[Row]):
+    """What the device reports of the latest steps. The host reads a report when `ahead` steps are in flight, or when it
+    is there.
+    """
+
+    ahead: int
+    waiting: deque[tuple[Fetch, list[Row]]] = field(default_factory=deque)  # with the requests of each step
+
+    def arrived(
+        self, everything: bool, awaited: Callable[[list[Row]], bool] = lambda rows: False
+    ) -> Iterator[tuple[list[Row], list[list[int]]]]:
+        """Yields requests and the columns of their report, in order. Waits for `everything`, or for those `awaited`."""
+        while self.waiting:
+            fetch, rows = self.waiting[0]
+            if not (everything or awaited(rows) or len(self.waiting) >= self.ahead or fetch.done()):
+                return
+            self.waiting.popleft()
+            yield rows, fetch.result()[0][:, [row.slot for row in rows]].tolist()
 
 
 @dataclass

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from enum import IntEnum
 
 import torch
 from torch import Tensor
 
-from omnitts_cli.errors import OmniError
+from omnitts_cli.engine.slots import Stop
 from omnitts_cli.models.audio_tower import Sound
 from omnitts_cli.models.layers import KVCache
-from omnitts_cli.models.prompts import Turns
 from omnitts_cli.models.sampling import choose_token
 from omnitts_cli.models.thinker import TextFacts, TextModel
+from omnitts_cli.request import Request
 
 BUCKETS = (1, 2, 4, 8, 16, 32, 64)
 
@@ -55,20 +54,17 @@ class TextRequest:
     seed: int = 0
     ignore_end: bool = False  # fixed work for measurements: no stop token is ever chosen
     sounds: tuple[Sound, ...] = ()  # for the runs of pad tokens in the prompt, in order
-    spoken: bool = False  # a talker reads the user turns, and is waiting for the first token
     questions: int = 1  # in the prompt; a conversation has several
 
 
 @dataclass(frozen=True)
 class Token:
-    """News of one request: a token, or with `stopped` the end. `error` is set if the request failed."""
+    """News of one request: a token, or with `stopped` the end of its text."""
 
-    request: int
+    request: str
     id: int | None = None
-    stopped: str | None = None  # end, limit, cancelled, failed
-    error: OmniError | None = None
+    stopped: str | None = None  # end, limit, cancelled
     cached: int = 0  # at the end: prompt tokens that were in the cache already
-    turns: Turns | None = None  # before the first token of a spoken answer: what its talker reads of the prompt
 
     @property
     def last(self) -> bool:
@@ -80,8 +76,9 @@ class Token:
 class TextRecord:
     """What the host knows of one request."""
 
-    id: int
+    id: str
     request: TextRequest
+    voice: Request | None = None  # how a talker speaks the answer
     slot: int = -1
     prefilled: int = 0  # prompt rows in the cache
     reused: int = 0  # of these, rows of an earlier request
@@ -91,6 +88,8 @@ class TextRecord:
     keys: list[int] = field(default_factory=list)  # the prompt, with what a sound holds instead of its pads
     places: list[int] = field(default_factory=list)  # of the first row of each sound
     sound_rows: list[Tensor] = field(default_factory=list)  # of each sound [tokens, H]
+    fed: int = 0  # tokens that the talker was given
+    closed: bool = False  # it gets no more of them
 
     @property
     def wanted(self) -> int:
@@ -101,15 +100,6 @@ class TextRecord:
     def runnable(self) -> bool:
         """Whether the next token may be launched."""
         return self.slot >= 0 and self.prefilled == self.wanted and self.launched < self.request.most
-
-
-class TextStop(IntEnum):
-    """Why an answer stopped, as the device reports it."""
-
-    RUNNING = 0
-    END = 1  # the model chose a stop token, which is not part of the answer
-    LIMIT = 2
-    BROKEN = 3  # NaN or infinite values
 
 
 WHOLE = ("token", "made", "stop", "position", "limit", "seed", "top_k", "live", "ignore_end")
@@ -164,9 +154,9 @@ def text_step(model: TextModel, table: TextTable, cache: KVCache, slots: Tensor,
         chosen = choose_token(logits, seed, made, temperature, top_k, top_p, thinker.stack.ops)
     broken = ~hidden.float().sum(-1).isfinite()
     ended = (chosen[:, None] == table.stops).any(-1)
-    now = (made + 1 >= limit) * int(TextStop.LIMIT)
-    now = now.masked_fill(ended, int(TextStop.END)).masked_fill(broken, int(TextStop.BROKEN))
-    going, runs = live.bool(), (now == int(TextStop.RUNNING)).long()
+    now = (made + 1 >= limit) * int(Stop.LIMIT)
+    now = now.masked_fill(ended, int(Stop.END)).masked_fill(broken, int(Stop.BROKEN))
+    going, runs = live.bool(), (now == int(Stop.RUNNING)).long()
     token, stop = torch.where(going, chosen, token), torch.where(going, now, stop)
     after = [token, made + live, stop, position + live, limit, seed, top_k, live * runs, ignore_end]
     table.wholes.index_copy_(1, slots, torch.stack(after))

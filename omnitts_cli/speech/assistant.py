@@ -85,7 +85,7 @@ class Assistant:
     def __init__(self, loop: AnswerLoop) -> None:
         self.loop = loop
         self._lock = threading.Lock()
-        self._replies: dict[int, Reply] = {}
+        self._replies: dict[str, Reply] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -207,16 +207,13 @@ class Assistant:
         seed = secrets.randbelow(2**31) if seed is None else seed
         most = max(1, min(MOST_TOKENS, self.loop.plan.positions - len(prompt))) if max_tokens is None else max_tokens
         sounds = tuple(sound for message in messages for sound in message.sounds)
-        spoken = voice is not None
-        request = TextRequest(
-            prompt, most, temperature, top_k, top_p, seed, sounds=sounds, spoken=spoken, questions=questions
-        )
+        request = TextRequest(prompt, most, temperature, top_k, top_p, seed, sounds=sounds, questions=questions)
         with self._lock:
-            number = self.loop.submit(request, replace(voice, seed=seed) if voice else None)
-            reply = Reply(self, number, len(prompt), seed)
-            if spoken:
-                reply = SpokenReply(self, number, len(prompt), seed, self.sample_rate)
-            self._replies[number] = reply
+            name = self.loop.submit(request, replace(voice, seed=seed) if voice else None)
+            reply = Reply(self, name, len(prompt), seed)
+            if voice is not None:
+                reply = SpokenReply(self, name, len(prompt), seed, self.sample_rate)
+            self._replies[name] = reply
         return reply
 
     def bytes_of(self, token: int) -> bytes:
@@ -237,8 +234,8 @@ class Assistant:
     def cancel(self, reply: Reply) -> None:
         """Stops a reply, its text and its speech. For `Reply`."""
         with self._lock:
-            if self._replies.pop(reply.number, None) is not None:
-                self.loop.cancel(reply.number)
+            if self._replies.pop(reply.name, None) is not None:
+                self.loop.cancel(reply.name)
 
 
 @dataclass

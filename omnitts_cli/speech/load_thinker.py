@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from omnitts_cli.devices.device import Device
-from omnitts_cli.engine.answer_loop import AnswerLoop
-from omnitts_cli.engine.text_loop import TextLoop, slot_bytes
+from omnitts_cli.engine.answer_loop import AnswerLoop, slot_bytes
 from omnitts_cli.engine.text_slots import TextPlan
 from omnitts_cli.errors import DeviceError, ModelError
 from omnitts_cli.families.common.family import ThinkerFamily
@@ -69,10 +68,10 @@ def open_answer_loop(
             cause=f"it needs {readable_size(each)} besides the model; {readable_size(device.free_bytes())} are free",
             hint="-d cpu",
         )
-    text = TextLoop(model, device, plan.with_slots(fitting))
-    if talker is None or speech_plan is None:
-        return AnswerLoop(text)
-    return AnswerLoop(text, load.start(talker, device, speech_plan.with_slots(fitting)))
+    loop = AnswerLoop(model, device, plan.with_slots(fitting))
+    if talker is not None and speech_plan is not None:
+        loop.speech = load.start(talker, device, speech_plan.with_slots(fitting))
+    return loop
 
 
 def speaking_name(name: str) -> str:

@@ -13,10 +13,11 @@ import numpy as np
 
 from omnitts_cli.audio.chunk import Chunk
 from omnitts_cli.errors import Notice
+from omnitts_cli.request import Failed
 from omnitts_cli.speech.clip import Clip, join
 
 if TYPE_CHECKING:
-    from omnitts_cli.engine.answer_loop import Sound
+    from omnitts_cli.engine.engine import News
     from omnitts_cli.engine.text_slots import Token
 
 NO_SAMPLES = np.zeros(0, np.float32)
@@ -92,9 +93,9 @@ class Reply:
 
     PARTS: ClassVar[int] = 1
 
-    def __init__(self, maker: Maker, number: int, prompt_tokens: int, seed: int) -> None:
-        self._maker, self.number = maker, number
-        self._news: deque[Token | Sound] = deque()
+    def __init__(self, maker: Maker, name: str, prompt_tokens: int, seed: int) -> None:
+        self._maker, self.name = maker, name
+        self._news: deque[Token | News] = deque()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")  # characters may be split between tokens
         self._prompt_tokens, self._seed = prompt_tokens, seed
         self._begun, self._ended = time.perf_counter(), 0.0
@@ -139,11 +140,13 @@ class Reply:
             wall_s=self._ended - self._begun,
         )
 
-    def deliver(self, news: Token | Sound) -> bool:
+    def deliver(self, news: Token | News) -> bool:
         """Keeps news until `events` reads them; returns whether they are the last. For `Assistant`."""
         self._news.append(news)
+        if isinstance(news, Failed):
+            return True
         self._coming -= news.last
-        return news.error is not None or not self._coming
+        return not self._coming
 
     def has_news(self) -> bool:
         """Returns whether there is something to look at. For `Assistant`."""
@@ -154,7 +157,7 @@ class Reply:
         while self.stopped is None:
             self._maker.wait_for(self)
             news = self._news.popleft()
-            if news.error is not None:
+            if isinstance(news, Failed):
                 self._finish("failed")
                 raise news.error
             event = self._event(news)
@@ -192,8 +195,8 @@ class SpokenReply(Reply):
 
     PARTS: ClassVar[int] = 2  # text and sound end in any order
 
-    def __init__(self, maker: Maker, number: int, prompt_tokens: int, seed: int, sample_rate: int) -> None:
-        super().__init__(maker, number, prompt_tokens, seed)
+    def __init__(self, maker: Maker, name: str, prompt_tokens: int, seed: int, sample_rate: int) -> None:
+        super().__init__(maker, name, prompt_tokens, seed)
         self.sample_rate = sample_rate
         self._chunks: list[Chunk] = []
         self._first_sound: float | None = None
@@ -219,14 +222,9 @@ class SpokenReply(Reply):
         return replace(written, clip=clip, first_sound_s=first, notices=notices)
 
     def _event(self, news: Any) -> Event:
-        from omnitts_cli.engine.answer_loop import Sound
-
-        if not isinstance(news, Sound):
+        if not isinstance(news, Chunk):
             return super()._event(news)
-        chunk = news.chunk
-        if chunk is None:  # an answer without a word
-            return Event("", NO_SAMPLES)
-        self._chunks.append(chunk)
-        if chunk.pcm.size:
+        self._chunks.append(news)
+        if news.pcm.size:
             self._first_sound = self._first_sound or time.perf_counter()
-        return Event("", chunk.pcm)
+        return Event("", news.pcm)

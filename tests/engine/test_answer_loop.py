@@ -16,13 +16,12 @@ from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.engine.answer_loop import AnswerLoop
 from omnitts_cli.engine.engine import Engine
 from omnitts_cli.engine.slots import Plan, State
-from omnitts_cli.engine.text_loop import TextLoop
 from omnitts_cli.engine.text_slots import TextPlan, TextRequest, Token
 from omnitts_cli.models.audio_tower import Sound as Recording
 from omnitts_cli.models.prompts import Turns
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.models.thinker import TextModel
-from omnitts_cli.request import Request, Sampling
+from omnitts_cli.request import Failed, Request, Sampling
 from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.speech.load import load_model
 from omnitts_cli.speech.load_thinker import load_thinker
@@ -64,8 +63,8 @@ Asked = tuple[TextRequest, Request | None]
 
 def loop_of(thinker: TextModel, talker: SpeechModel, device=None, slots: int = 4, **more) -> AnswerLoop:
     device = device or CPUDevice(1)
-    text = TextLoop(thinker, device, replace(PLAN, **more).with_slots(slots))
-    return AnswerLoop(text, loop_engine(talker, device, slots))
+    plan = replace(PLAN, **more).with_slots(slots)
+    return AnswerLoop(thinker, device, plan, loop_engine(talker, device, slots))
 
 
 def loop_engine(talker: SpeechModel, device=None, slots: int = 4) -> Engine:
@@ -82,7 +81,7 @@ def asked(name: str, **more) -> Asked:
     most = golden["most"] - (len(golden["answer"]) == golden["most"])
     sounds = tuple(Recording.of(clip(one).astype(np.float32) / 32768) for one in RECORDED.get(name, []))
     voice = Request("", Named(golden["speaker"]), sampling=GREEDY, max_frames=FRAMES)
-    return TextRequest(golden["prompt"], **{"most": most, "sounds": sounds, "spoken": True} | more), voice
+    return TextRequest(golden["prompt"], **{"most": most, "sounds": sounds} | more), voice
 
 
 def answers(loop: AnswerLoop, *requests: Asked) -> list[Got]:
@@ -91,14 +90,14 @@ def answers(loop: AnswerLoop, *requests: Asked) -> list[Got]:
     got = {number: Got() for number in numbers}
     while loop.busy:
         for news in loop.step():
-            if news.error is not None:
+            if isinstance(news, Failed):
                 raise news.error
             mine = got[news.request]
             if isinstance(news, Token):
                 mine.tokens += [] if news.id is None else [news.id]
                 mine.stopped = mine.stopped or news.stopped or ""
-            elif news.chunk is not None:
-                mine.chunks.append(news.chunk)
+            else:
+                mine.chunks.append(news)
     return [got[number] for number in numbers]
 
 
@@ -129,7 +128,7 @@ def test_a_cut_answer_is_spoken_to_its_last_token(thinker: TextModel, talker: Sp
 def test_batched_equals_single(slots: int, thinker: TextModel, talker: SpeechModel) -> None:
     """With text-only requests between them; more requests than slots."""
     names = [*WRITTEN, *RECORDED]
-    silent = [(replace(asked(name)[0], spoken=False), None) for name in ("text", "text_history")]
+    silent = [(asked(name)[0], None) for name in ("text", "text_history")]
     got = answers(loop_of(thinker, talker, slots=slots), *map(asked, names), *silent)
     for name, one in zip(names, got, strict=False):
         equals_official(name, one, thinker)
@@ -156,7 +155,7 @@ def test_late_tokens_change_nothing(turns: int, thinker: TextModel, talker: Spee
 def test_early_tokens_change_nothing(thinker: TextModel, talker: SpeechModel) -> None:
     """All of them are known before the first frame."""
     loop = loop_of(thinker, talker)
-    step, loop.speech.step = loop.speech.step, lambda: [] if loop.text.busy else step()
+    step, loop.speech.step = loop.speech.step, lambda: [] if loop.writes else step()
     for name, one in zip(("text", "audio"), answers(loop, asked("text"), asked("audio")), strict=True):
         equals_official(name, one, thinker)
 
@@ -171,20 +170,22 @@ def test_a_cached_recording_is_read_again(thinker: TextModel, talker: SpeechMode
     """What the talker reads of it is kept with the keys and values, also where those are copied to another slot."""
     loop = loop_of(thinker, talker)
     equals_official("audio_text", answers(loop, asked("audio_text"))[0], thinker)
-    before = loop.text.rows_prefilled
+    before = loop.rows_prefilled
     for one in answers(loop, asked("audio_text"), asked("audio_text")):
         equals_official("audio_text", one, thinker)
-    assert loop.text.rows_prefilled == before
+    assert loop.rows_prefilled == before
 
 
 def test_earlier_sounds_of_the_user_are_read(thinker: TextModel, talker: SpeechModel) -> None:
     """Two recordings in two turns; the official library pads the shorter one, so its numbers differ."""
     golden = thinker_case("audio_history").meta
     sounds = tuple(Recording.of(clip(one).astype(np.float32) / 32768) for one in ("mid", "short"))
-    request = TextRequest(golden["prompt"], most=5, sounds=sounds, spoken=True)
+    request = TextRequest(golden["prompt"], most=5, sounds=sounds)
     loop = loop_of(thinker, talker)
     loop.submit(request, asked("audio")[1])
-    turns = next(news.turns for _ in range(20) for news in loop.text.step() if news.turns)
+    while not loop._ready:
+        loop.step()
+    turns = loop._prompts.turns(loop._admitted[0])
     pads = [at for at, id in enumerate(turns.ids) if id == thinker.facts.sound_pad]
     assert turns.places == pads
     assert len(pads) == sum(sound.tokens for sound in sounds)
@@ -200,7 +201,7 @@ def test_an_empty_answer_has_no_sound(thinker: TextModel, talker: SpeechModel) -
     number = loop.submit(replace(text, prompt=[*text.prompt, *thinker_case("text").meta["answer"][:-1]]), voice)
     news = to_the_end(loop)
     assert [one.stopped for one in news if isinstance(one, Token)] == ["end"]
-    assert [(one.request, one.last, one.chunk) for one in news if not isinstance(one, Token)] == [(number, True, None)]
+    assert [(one.request, one.last, one.pcm.size) for one in news if not isinstance(one, Token)] == [(number, True, 0)]
     assert loop.speech.snapshot().at_rest
     assert answers(loop, asked("text"))[0].tokens == thinker_case("text").meta["answer"][:-1]
 
@@ -224,7 +225,7 @@ def test_cancelling_frees_both_slots(turns: int, thinker: TextModel, talker: Spe
     second = loop.submit(*asked("text_history"))
     news = to_the_end(loop)
     assert not any(one.request == number for one in news if not isinstance(one, Token))
-    chunks = [one.chunk for one in news if not isinstance(one, Token) and one.request == second]
+    chunks = [one for one in news if not isinstance(one, Token) and one.request == second]
     codes = np.concatenate([one.codes for one in chunks])
     assert torch.equal(torch.from_numpy(codes), thinker_case("text_history").tensors["frames"].long())
     assert loop.speech.snapshot().free == (0,)
@@ -236,11 +237,12 @@ def test_first_tokens_do_not_wait_for_a_step_of_all(thinker: TextModel, talker: 
     long = replace(text, most=60, ignore_end=True)
     for _ in range(2):
         loop.submit(long, replace(voice, max_frames=40))
-    while not all(record.launched for record in loop.text._admitted) or len(loop.text.ready) < 2:
+    while not all(record.launched for record in loop._admitted) or len(loop._ready) < 2:
         loop.step()
     number = loop.submit(*asked("text_history"))
     sizes = []
-    run, loop.text._run = loop.text._run, lambda size, greedy, width: (sizes.append(size), run(size, greedy, width))[1]
+    launch = loop._steps.launch
+    loop._steps.launch = lambda slots, *given: (sizes.append(len(slots)), launch(slots, *given))[1]
     while not any(isinstance(one, Token) and one.request == number and one.id is not None for one in loop.step()):
         pass
     assert sizes[-1] == 1
@@ -256,7 +258,7 @@ def test_tokens_give_way_to_frames_when_every_voice_is_ahead(thinker: TextModel,
     loop.speech._collect_sound = lambda wait, collect=loop.speech._collect_sound: collect(False)
     for _ in range(40):
         loop.step()
-    assert 8 <= loop.speech.unread(loop._voices[number].name) <= 10  # two steps are in flight
+    assert 8 <= loop.speech.unread(number) <= 10  # two steps are in flight
     loop.speech._launch_frame = launched
     assert sum(not isinstance(one, Token) for one in to_the_end(loop)) > 5
 
@@ -280,11 +282,11 @@ def test_a_voice_that_fails_ends_its_answer_only(thinker: TextModel, talker: Spe
     bad = loop.submit(text, replace(voice, voice=Named("nobody")))
     good = loop.submit(*asked("text_history"))
     news = to_the_end(loop)
-    errors = [one for one in news if one.error is not None]
+    errors = [one for one in news if isinstance(one, Failed)]
     assert [one.request for one in errors] == [bad]
     assert "nobody" in errors[0].error.message
     assert [one.stopped for one in news if isinstance(one, Token) and one.request == bad][-1] == "cancelled"
-    made = [one.chunk for one in news if not isinstance(one, Token) and one.request == good]
+    made = [one for one in news if isinstance(one, Chunk) and one.request == good]
     same(Clip.join(made), answers(loop, asked("text_history"))[0].clip)
 
 

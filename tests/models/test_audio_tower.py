@@ -1,4 +1,4 @@
-"""The audio tower: silence, the shortest clip, its size. Official answers to recordings: engine/test_text_loop.py."""
+"""The audio tower: silence, the shortest clip, its size. Official answers: engine/test_answer_loop_text.py."""
 
 from pathlib import Path
 

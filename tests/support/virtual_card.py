@@ -342,7 +342,7 @@ def server(slots: int = 64, together: float = TOGETHER, **plan: Any) -> Iterator
     """A server whose engine is made of modelled steps; the rest goes to the plan."""
     clock = Clock()
     with (
-        mock.patch.object(engine, "FrameSteps", Frames),
+        mock.patch.object(engine, "frame_steps", Frames),
         mock.patch.object(engine, "PrefillSteps", Prefill),
         mock.patch.object(codec_jobs, "SoundSteps", Sounds),
         mock.patch.object(engine, "time", clock),

@@ -1,4 +1,4 @@
-"""TextLoop: answers equal the official ones however they are batched, cut, cached and captured."""
+"""AnswerLoop without a talker: answers equal the official ones however they are batched, cut, cached and captured."""
 
 from dataclasses import replace
 
@@ -11,11 +11,12 @@ from precise import without_tf32
 from recording_device import RecordingDevice
 
 from omnitts_cli.devices.cpu import CPUDevice
-from omnitts_cli.engine.text_loop import TextLoop, slot_bytes
+from omnitts_cli.engine.answer_loop import AnswerLoop, slot_bytes
 from omnitts_cli.engine.text_slots import TextPlan, TextRequest
 from omnitts_cli.errors import InputError, ModelError, UsageError
 from omnitts_cli.models.audio_tower import Sound
 from omnitts_cli.models.thinker import TextModel
+from omnitts_cli.request import Failed
 from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.speech.load_thinker import load_thinker
 
@@ -32,18 +33,18 @@ def model() -> TextModel:
     return load_thinker(str(thinker_folder()), CPUDevice(1), EngineSettings(), sound=True)
 
 
-def loop_of(model: TextModel, **more) -> TextLoop:
-    return TextLoop(model, CPUDevice(1), replace(PLAN, **more))
+def loop_of(model: TextModel, **more) -> AnswerLoop:
+    return AnswerLoop(model, CPUDevice(1), replace(PLAN, **more))
 
 
-def answers(loop: TextLoop, *requests: TextRequest) -> list[tuple[list[int], str]]:
+def answers(loop: AnswerLoop, *requests: TextRequest) -> list[tuple[list[int], str]]:
     """Tokens and reason of the end, of requests that run together."""
     numbers = [loop.submit(request) for request in requests]
-    tokens: dict[int, list[int]] = {number: [] for number in numbers}
-    ends: dict[int, str] = {}
+    tokens: dict[str, list[int]] = {number: [] for number in numbers}
+    ends: dict[str, str] = {}
     while loop.busy:
         for news in loop.step():
-            if news.error:
+            if isinstance(news, Failed):
                 raise news.error
             if news.id is not None:
                 assert news.request not in ends
@@ -183,7 +184,7 @@ def test_values_that_are_not_finite_fail_one_request_only(model: TextModel) -> N
         pass
     loop._cache.keys[:, loop._admitted[0].slot] = float("nan")
     news = [one for _ in range(40) for one in loop.step()]
-    failed = next(one for one in news if one.request == number and one.stopped)
+    failed = next(one for one in news if one.request == number and isinstance(one, Failed))
     assert isinstance(failed.error, ModelError)
     assert "NaN" in failed.error.message
     assert next(one.stopped for one in news if one.request == other and one.stopped) == "limit"
@@ -214,9 +215,9 @@ def test_bytes_of_a_slot(model: TextModel) -> None:
 
 
 def test_padded_batches_and_prompts_together(model: TextModel) -> None:
-    loop = TextLoop(model, PaddingDevice(1), PLAN)
+    loop = AnswerLoop(model, PaddingDevice(1), PLAN)
     assert answers(loop, *map(asked, NAMES)) == [official(name, model) for name in NAMES]
-    tight = TextLoop(model, PaddingDevice(1), replace(PLAN, positions=40, together=16))
+    tight = AnswerLoop(model, PaddingDevice(1), replace(PLAN, positions=40, together=16))
     assert answers(tight, asked("text_no_system")) == [official("text_no_system", model)]
 
 
@@ -229,8 +230,8 @@ def test_captured_equals_eager_on_a_card(dtype: str) -> None:
     device = CUDADevice(0)
     model = load_thinker(str(thinker_folder()), device, EngineSettings(dtype=dtype))
     requests = [*map(asked, NAMES), replace(asked("text"), temperature=1.5, seed=4, most=12)]
-    eager = answers(TextLoop(model, device, replace(PLAN, capture=False)), *requests)
-    loop = TextLoop(model, device, PLAN)
+    eager = answers(AnswerLoop(model, device, replace(PLAN, capture=False)), *requests)
+    loop = AnswerLoop(model, device, PLAN)
     assert answers(loop, *requests) == eager
     if dtype == "fp32":
         assert eager[: len(NAMES)] == [official(name, model) for name in NAMES]
@@ -243,10 +244,10 @@ def test_captured_equals_eager_on_a_card(dtype: str) -> None:
     assert any(one.request == number and one.stopped for one in news)
 
 
-def recorded(late: bool = True, **more) -> tuple[TextLoop, RecordingDevice]:
+def recorded(late: bool = True, **more) -> tuple[AnswerLoop, RecordingDevice]:
     device = RecordingDevice(late=late, seed=3)
     model = load_thinker(str(thinker_folder()), device, EngineSettings(), sound=True, speech=True)
-    return TextLoop(model, device, replace(PLAN, positions=512, **more)), device
+    return AnswerLoop(model, device, replace(PLAN, positions=512, **more)), device
 
 
 def test_captured_prompts_equal_eager_ones() -> None:
@@ -261,7 +262,7 @@ def test_captured_prompts_equal_eager_ones() -> None:
         assert answers(loop, *recordings) == [official(name, loop.model) for name in SPOKEN]
         assert waits() == 0
     drawn = [replace(asked("text"), temperature=1.5, seed=seed, most=12) for seed in (1, 2)]
-    assert answers(loop, *drawn) == answers(TextLoop(loop.model, CPUDevice(1), loop.plan), *drawn)
+    assert answers(loop, *drawn) == answers(AnswerLoop(loop.model, CPUDevice(1), loop.plan), *drawn)
 
 
 def test_a_prompt_longer_than_captured_runs_is_prefilled_all_the_same() -> None:
@@ -291,7 +292,7 @@ def test_a_short_prompt_takes_few_launches() -> None:
 def test_a_step_takes_few_launches() -> None:
     loop, device = recorded(late=False)
     loop.submit(replace(asked("text"), most=100, ignore_end=True))
-    while not loop.ready:
+    while not loop._ready:
         loop.step()
     loop.step()
     before = device.sent, device.replays
