@@ -53,12 +53,7 @@ def ordinal(number: int) -> str:
 
 def year(number: int) -> str:
     """1984 -> nineteen eighty four; 2007 -> two thousand seven; 1905 -> nineteen oh five."""
-    hundreds, rest = divmod(number, 100)
-    if not 1100 <= number <= 2099 or 2000 <= number < 2010:
-        return cardinal(number)
-    if not rest:
-        return f"{cardinal(hundreds)} hundred"
-    return f"{cardinal(hundreds)} {'oh ' if rest < 10 else ''}{cardinal(rest)}"
+    return pairs(number) if 1100 <= number <= 2099 and not 2000 <= number < 2010 else cardinal(number)
 
 
 def decade(number: int) -> str:

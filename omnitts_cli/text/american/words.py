@@ -44,9 +44,8 @@ PREFIXES = {
 SUFFIXES = {
     "ness": "nəs", "less": "ləs", "ly": "li", "ful": "fəl", "ment": "mənt", "ship": "ʃɪp", "hood": "hʊd",
     "able": "əbᵊl", "er": "əɹ", "ers": "əɹz", "ish": "ɪʃ", "like": "lˌIk", "wise": "wˌIz", "ism": "ˌɪzᵊm",
-    "ist": "ɪst", "ize": "Iz", "izer": "IzəɹR", "dom": "dəm", "y": "i",
+    "ist": "ɪst", "ize": "Iz", "izer": "Izəɹ", "dom": "dəm", "y": "i",
 }  # fmt: skip
-SUFFIXES["izer"] = "Izəɹ"
 LONGEST = 60
 """Letters of a word that is taken apart; longer runs of letters are guessed."""
 
