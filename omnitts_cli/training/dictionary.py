@@ -36,13 +36,13 @@ def entries(
     """Every word with its line of the file. Our own words replace misaki's, and `others` has words that misaki lacks.
     Words that the rules of inflection yield are left out.
     """
-    found = DictionaryLines({word: line(readings, "-") for word, readings in silver.items()})
+    found = {word: line(readings, "-") for word, readings in silver.items()}
     found |= {word: line(readings, "") for word, readings in gold.items()}
     for word in own:
         found.pop(word.lower(), None)
         found.pop(word.capitalize(), None)
     found |= own
-    words = WordReader(Path(), found)
+    words = WordReader(Path(), found.get)
     known = {word.lower() for word in found}
     # a name such as Wante must not become the stem of "wanted"
     found |= {
@@ -54,13 +54,6 @@ def entries(
         if word.islower() and words.inflected(word) == found[word].removeprefix("-").replace(SPACE, " "):
             del found[word]
     return found
-
-
-class DictionaryLines(dict[str, str]):
-    """A dictionary in memory."""
-
-    def find(self, word: str) -> str | None:
-        return self.get(word)
 
 
 def line(readings: Readings, mark: str) -> str:

@@ -4,9 +4,9 @@ A word that is said in more than one way gives its readings by part of speech; `
 """
 
 import re
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
 
 from omnitts_cli.text.american.dictionary import SPACE, Dictionary
 from omnitts_cli.text.given import sounds_of
@@ -50,20 +50,12 @@ LONGEST = 60
 """Letters of a word that is taken apart; longer runs of letters are guessed."""
 
 
-class Finds(Protocol):
-    """A dictionary."""
-
-    def find(self, word: str) -> str | None:
-        """The line of a word."""
-        ...
-
-
 class WordReader:
-    """All of it; `readings` for a word in letters, apostrophes and hyphens."""
+    """All of it; `readings` for a word in letters, apostrophes and hyphens. `find`: gives the line of a word."""
 
-    def __init__(self, folder: Path, dictionary: Finds | None = None) -> None:
+    def __init__(self, folder: Path, find: Callable[[str], str | None] | None = None) -> None:
         self._folder = folder
-        self._dictionary = dictionary or Dictionary(folder / "words.bin")
+        self._find = find or Dictionary(folder / "words.bin").find
 
     @cached_property
     def _guess(self):  # type: ignore[no-untyped-def]
@@ -107,17 +99,17 @@ class WordReader:
 
     def _stored(self, word: str) -> str | Readings | None:
         """The entry of exactly this word, or of the same word with or without a capital."""
-        line = self._dictionary.find(word)
+        line = self._find(word)
         if line is None and len(word) > 1:
             if word.islower():
-                line = self._dictionary.find(word.capitalize())
+                line = self._find(word.capitalize())
             elif word[1:].islower():
-                line = self._dictionary.find(word.lower())
+                line = self._find(word.lower())
         return None if line is None else parsed(line)
 
     def _acronym(self, word: str, shouted: bool) -> str | Readings | None:
         """A word in capitals that is not an entry: a word after all, or letters."""
-        line = self._dictionary.find(word.lower()) or self._dictionary.find(word.capitalize())
+        line = self._find(word.lower()) or self._find(word.capitalize())
         if line is not None and (shouted or len(word) > 3 or not line.startswith("-")):
             return parsed(line)
         if shouted or len(word) > 5 or word.endswith("'S"):
@@ -129,12 +121,12 @@ class WordReader:
         lower = word.lower()
         if len(word) < 4 or lower in FUNCTION_WORDS:
             return lower in FUNCTION_WORDS
-        line = self._dictionary.find(lower)
-        return line is not None and not line.startswith("-") and self._dictionary.find(word) is None
+        line = self._find(lower)
+        return line is not None and not line.startswith("-") and self._find(word) is None
 
     def spelled(self, word: str) -> str:
         """The names of the letters; the last one has the stress."""
-        names = [self._dictionary.find(letter.upper()) for letter in word if letter.isalpha()]
+        names = [self._find(letter.upper()) for letter in word if letter.isalpha()]
         spoken = "".join((name or "").lstrip("-").replace("ˌ", "").replace("ˈ", "ˌ") for name in names)
         return "ˈ".join(spoken.rsplit("ˌ", 1))
 
