@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,22 +21,6 @@ BLOCK = 1 << 16
 AT_ONCE = ("-probesize", "32", "-analyzeduration", "0", "-blocksize", "1920")
 """Without these, ffmpeg examines the first two seconds before it encodes any."""
 LAST_LINES = 3
-
-
-class AacEncoder(Protocol):
-    """Its methods raise MediaError."""
-
-    def write(self, samples: np.ndarray) -> None:
-        """Encodes samples."""
-        ...
-
-    def close(self) -> None:
-        """Writes the rest."""
-        ...
-
-    def discard(self) -> None:
-        """Ends early. What has been written is incomplete."""
-        ...
 
 
 def ffmpeg() -> str | None:
@@ -54,17 +38,6 @@ class WrittenOnly:
     """A stream as an encoder sees it: it can only be written to."""
 
     write: Callable[[Any], Any]
-
-
-def writer(target: Path | RawFile, source: int, rate: int, bit_rate: int) -> AacEncoder:
-    """Into an mp4 file; or ADTS frames, each as soon as it is encoded, into something with `write`. `source`: the
-    sample rate of what is written."""
-    where: Any = f"file:{target}" if isinstance(target, Path) else WrittenOnly(target.write)
-    container = "mp4" if isinstance(target, Path) else "adts"
-    program = ffmpeg()
-    if program is None:
-        return pyav.AacWriter(where, container, source, rate, bit_rate)
-    return FfmpegWriter(program, where, container, source, rate, bit_rate)
 
 
 class FfmpegWriter:
@@ -131,6 +104,21 @@ class FfmpegWriter:
 
     def _failed(self) -> MediaError:
         return MediaError(last_words(self._errors))
+
+
+AacEncoder = pyav.AacWriter | FfmpegWriter
+"""Their methods raise MediaError."""
+
+
+def writer(target: Path | RawFile, source: int, rate: int, bit_rate: int) -> AacEncoder:
+    """Into an mp4 file; or ADTS frames, each as soon as it is encoded, into something with `write`. `source`: the
+    sample rate of what is written."""
+    where: Any = f"file:{target}" if isinstance(target, Path) else WrittenOnly(target.write)
+    container = "mp4" if isinstance(target, Path) else "adts"
+    program = ffmpeg()
+    if program is None:
+        return pyav.AacWriter(where, container, source, rate, bit_rate)
+    return FfmpegWriter(program, where, container, source, rate, bit_rate)
 
 
 def last_words(errors: Any) -> str:

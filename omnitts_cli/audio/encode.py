@@ -9,7 +9,7 @@ import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -190,17 +190,6 @@ def possible_rate(name: FormatName, rate: int) -> int:
     return min((r for r in rates if r > rate), default=rates[-1])
 
 
-class Encoder(Protocol):
-    """Writes blocks of finite mono float32 at the format's rate to an outlet."""
-
-    @property
-    def notice(self) -> str | None: ...
-
-    def write(self, samples: np.ndarray) -> None: ...
-
-    def close(self) -> None: ...
-
-
 class LibraryEncoder:
     """flac, mp3, opus and ogg through libsndfile: finite blocks of at most a second."""
 
@@ -264,6 +253,10 @@ def loss(form: SoundFormat) -> dict[str, Any]:
     lowest, highest = bitrates(form.name, form.rate)
     level = (highest - form.bitrate - 0.25) / (highest - lowest)  # it is rounded down again
     return {"compression_level": min(max(level, 0.0), 1.0), "bitrate_mode": "CONSTANT"}
+
+
+Encoder = WavWriter | RawWriter | LibraryEncoder
+"""Writes blocks of finite mono float32 at the format's rate to an outlet."""
 
 
 def open_encoder(outlet: Outlet, form: SoundFormat) -> Encoder:

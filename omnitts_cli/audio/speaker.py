@@ -7,12 +7,12 @@ import math
 import threading
 from collections import deque
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from omnitts_cli.audio.pcm import require_finite, silence
-from omnitts_cli.audio.player import find_player
+from omnitts_cli.audio.player import PlayerOutput, find_player
 from omnitts_cli.audio.resample import Resampler
 from omnitts_cli.audio.sinks import Sink
 from omnitts_cli.errors import DeviceError
@@ -30,28 +30,10 @@ FEED_S = 0.1
 WAKE_S = 0.1
 
 
-class SoundOutput(Protocol):
-    """What plays: a PortAudio stream or a player program. `rate` is the rate it takes."""
-
-    rate: int
-    stutters: int
-
-    def write(self, samples: np.ndarray) -> None: ...
-
-    def drain(self) -> None: ...
-
-    def stop(self) -> None: ...
-
-    def pause(self, paused: bool) -> None: ...
-
-    @property
-    def played_s(self) -> float: ...
-
-
 class SpeakerSink(Sink):
     """Plays while it is written to. `pause` holds the sound; `stop` of it is `discard`."""
 
-    def __init__(self, output: SoundOutput, source_rate: int = 24_000) -> None:
+    def __init__(self, output: "PortAudioOutput | PlayerOutput", source_rate: int = 24_000) -> None:
         super().__init__()
         self.output = output
         self._levels: deque[tuple[float, float]] = deque()  # (end in seconds, RMS 0..1) of what is not played yet
