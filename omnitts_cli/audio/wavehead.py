@@ -21,7 +21,6 @@ class WaveHead:
 
     channels: int
     rate: int
-    bits: int
     frame_bytes: int
     data_at: int
     claimed: int
@@ -77,7 +76,7 @@ def checked_head(form: bytes, data_at: int, claimed: int, there: int, name: str)
         raise InputError(f"reference clip {name} has an invalid header", cause=problem)
     if claimed == 0 and there == 0:
         raise InputError(f"reference clip {name} contains no audio", cause="its WAV header says 0 bytes of samples")
-    return WaveHead(channels, rate, bits, max(1, frame_bytes), data_at, claimed, there)
+    return WaveHead(channels, rate, max(1, frame_bytes), data_at, claimed, there)
 
 
 def true_lengths(head: WaveHead) -> dict[int, bytes]:

@@ -520,7 +520,6 @@ def ops(hardware: Hardware, handles: Mapping[str, Any] | None = None) -> Ops:
 class Decision:
     """What runs a call, and why nothing better does."""
 
-    operation: Operation
     variant: Variant
     refused: list[tuple[Variant, str]]  # those that would be preferred, with the reason
 
@@ -537,7 +536,7 @@ def decide(name: str, hardware: Hardware, call: Any) -> Decision:
     for one in operation.variants:
         reason = one.refuses_hardware(hardware) or (one.refuses(call) if call is not None else "")
         if not reason:
-            return Decision(operation, one, refused)
+            return Decision(one, refused)
         if one.device in ("", hardware.device):
             refused.append((one, reason))
     raise nothing_runs(operation, hardware, {one.name: reason for one, reason in refused})
