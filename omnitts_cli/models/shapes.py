@@ -6,8 +6,10 @@ modules. Does not import torch.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
@@ -254,112 +256,35 @@ def same_angles(positions: np.ndarray, head_dim: int, theta: float) -> tuple[np.
 # ---- tensors
 
 Sizes = dict[str, tuple[int, ...]]
-Table = dict[str, str]
-"""The names of tensors, and the numbers that are their sizes, by name."""
+Table = dict[str, tuple[str, ...]]
+"""Our name of a tensor -> its sizes by name, and the released names of what it is made of."""
 
-STACK_LAYER = {
-    "input_norm": "hidden",
-    "qkv": "qkv hidden",
-    "q_norm": "head_dim",
-    "k_norm": "head_dim",
-    "out": "hidden wide",
-    "mlp_norm": "hidden",
-    "gate_up": "gate_up hidden",
-    "down": "hidden inner",
-}
-"""Of talker or predictor. `wide`: all heads together."""
 
-TALKER_HEAD = {"talker.head": "vocabulary hidden"}
-PREDICTOR_HEADS = {"predictor.heads": "others codes narrow"}
-PROJECT = {"predictor.project.weight": "narrow hidden", "predictor.project.bias": "narrow"}
-EMBEDDINGS = {
-    "embedder.first": "vocabulary hidden",
-    "embedder.rest": "others codes hidden",
-    "text.table": "words width",
-    "text.inner.weight": "width width",
-    "text.inner.bias": "width",
-    "text.out.weight": "hidden width",
-    "text.out.bias": "hidden",
-}
-"""`others`: the code groups after the first."""
+def tables_in(text: str) -> dict[str, Table]:
+    """The tables of tensors.txt, by name."""
+    found = {}
+    for table in text.strip().split("\n\n")[1:]:
+        title, *rows = table.split("\n")
+        found[title] = {name: tuple(more) for name, *more in (re.split("  +", row.strip()) for row in rows)}
+    return found
 
-DECODER = {
-    "quantiser.leading.books": "one codes book_width",
-    "quantiser.leading.into.weight": "book_width quantised",
-    "quantiser.leading.out.weight": "quantised book_width",
-    "quantiser.residual.books": "others codes book_width",
-    "quantiser.residual.into.weight": "book_width quantised",
-    "quantiser.residual.out.weight": "quantised book_width",
-    "opening.conv.weight": "latent quantised opening_kernel",
-    "opening.conv.bias": "latent",
-    "transformer.into.weight": "hidden latent",
-    "transformer.into.bias": "hidden",
-    "transformer.norm": "hidden",
-    "transformer.out.weight": "latent hidden",
-    "transformer.out.bias": "latent",
-    "widen.conv.weight": "width latent kernel",
-    "widen.conv.bias": "width",
-    "snake.alpha": "last",
-    "snake.beta": "last",
-    "closing.conv.weight": "one last kernel",
-    "closing.conv.bias": "one",
-}
-"""What the codec's decoder has once."""
-DECODER_LAYER = {
-    "attention_norm": "hidden",
-    "attention.qkv.weight": "qkv hidden",
-    "attention.out.weight": "hidden wide",
-    "attention_scale": "hidden",
-    "mlp_norm": "hidden",
-    "gate_up.weight": "gate_up hidden",
-    "down.weight": "hidden inner",
-    "mlp_scale": "hidden",
-}
-STRETCH = {
-    "rise.weight": "latent latent rate",
-    "rise.bias": "latent",
-    "mix.depthwise.conv.weight": "latent one kernel",
-    "mix.depthwise.conv.bias": "latent",
-    "mix.norm.weight": "latent",
-    "mix.norm.bias": "latent",
-    "mix.up.weight": "expanded latent",
-    "mix.up.bias": "expanded",
-    "mix.down.weight": "latent expanded",
-    "mix.down.bias": "latent",
-    "mix.scale": "latent",
-}
-RISE = {
-    "snake.alpha": "inputs",
-    "snake.beta": "inputs",
-    "rise.conv.weight": "inputs outputs twice",
-    "rise.conv.bias": "outputs",
-}
-"""`twice`: its rate."""
-UNIT = {
-    "before.alpha": "outputs",
-    "before.beta": "outputs",
-    "after.alpha": "outputs",
-    "after.beta": "outputs",
-    "wide.conv.weight": "outputs outputs kernel",
-    "wide.conv.bias": "outputs",
-    "point.weight": "outputs outputs one",
-    "point.bias": "outputs",
-}
-"""Of a rise."""
+
+TENSORS = tables_in(Path(__file__).with_name("tensors.txt").read_text("utf-8"))
+"""`others`: the code groups after the first; `wide`: all heads together; `twice`: the rate of a rise."""
 
 
 def sized(table: Table, numbers: Mapping[str, int], under: str = "") -> Sizes:
     """The tensors of a table, with `under` before their names."""
-    return {f"{under}{name}": tuple(map(numbers.__getitem__, words.split())) for name, words in table.items()}
+    return {f"{under}{name}": tuple(map(numbers.__getitem__, words.split())) for name, (words, *_) in table.items()}
 
 
 def stack_sizes(shape: StackShape, under: str) -> Sizes:
     """A decoder stack without experts."""
     wide, narrow = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
     numbers = vars(shape) | {"wide": wide, "qkv": wide + 2 * narrow, "gate_up": 2 * shape.inner}
-    sizes = sized({"norm": "hidden"}, numbers, under)
+    sizes: Sizes = {f"{under}norm": (shape.hidden,)}
     for index in range(shape.layers):
-        sizes |= sized(STACK_LAYER, numbers, f"{under}layers.{index}.")
+        sizes |= sized(TENSORS["stack layer"], numbers, f"{under}layers.{index}.")
     return sizes
 
 
@@ -368,9 +293,10 @@ def language_sizes(talker: TalkerShape, predictor: PredictorShape, vocabulary: i
     at, hidden, narrow = predictor, talker.stack.hidden, predictor.stack.hidden
     numbers = {"hidden": hidden, "narrow": narrow, "vocabulary": talker.vocabulary, "words": vocabulary}
     numbers |= {"others": at.groups - 1, "codes": at.codes, "width": width}
-    sizes = stack_sizes(talker.stack, "talker.stack.") | sized(TALKER_HEAD, numbers)
-    sizes |= stack_sizes(at.stack, "predictor.stack.") | sized(PREDICTOR_HEADS, numbers)
-    return sizes | sized(PROJECT if at.talker_hidden != narrow else {}, numbers) | sized(EMBEDDINGS, numbers)
+    sizes = stack_sizes(talker.stack, "talker.stack.") | sized(TENSORS["talker"], numbers, "talker.")
+    sizes |= stack_sizes(at.stack, "predictor.stack.") | sized(TENSORS["predictor"], numbers, "predictor.")
+    sizes |= sized(TENSORS["project"] if at.talker_hidden != narrow else {}, numbers, "predictor.")
+    return sizes | sized(TENSORS["embedder"], numbers, "embedder.") | sized(TENSORS["text"], numbers, "text.")
 
 
 def decoder_sizes(shape: DecoderShape) -> Sizes:
@@ -378,14 +304,14 @@ def decoder_sizes(shape: DecoderShape) -> Sizes:
     at, wide = shape.transformer, shape.transformer.heads * shape.transformer.head_dim
     numbers = vars(at) | vars(shape) | {"wide": wide, "qkv": 3 * wide, "gate_up": 2 * at.inner, "one": 1}
     numbers |= {"others": shape.groups - 1, "expanded": shape.expansion * shape.latent}
-    sizes = sized(DECODER, numbers | {"last": shape.width >> len(shape.rises)})
+    sizes = sized(TENSORS["decoder"] | TENSORS["upsampling"], numbers | {"last": shape.width >> len(shape.rises)})
     for index in range(at.layers):
-        sizes |= sized(DECODER_LAYER, numbers, f"transformer.layers.{index}.")
+        sizes |= sized(TENSORS["codec layer"], numbers, f"transformer.layers.{index}.")
     for index, rate in enumerate(shape.stretches):
-        sizes |= sized(STRETCH, numbers | {"rate": rate}, f"stretches.{index}.")
+        sizes |= sized(TENSORS["stretch"], numbers | {"rate": rate}, f"stretches.{index}.")
     for index, rate in enumerate(shape.rises):
         numbers |= {"inputs": shape.width >> index, "outputs": shape.width >> (index + 1), "twice": 2 * rate}
-        sizes |= sized(RISE, numbers, f"rises.{index}.")
+        sizes |= sized(TENSORS["rise"], numbers, f"rises.{index}.")
         for unit in range(len(shape.dilations)):
-            sizes |= sized(UNIT, numbers, f"rises.{index}.units.{unit}.")
+            sizes |= sized(TENSORS["unit"], numbers, f"rises.{index}.units.{unit}.")
     return sizes

@@ -5,8 +5,8 @@ torch.
 from __future__ import annotations
 
 from omnitts_cli.families.common.fields import RATE, RATES, WIDTH, Fields, transformer_shape
-from omnitts_cli.families.common.names import CODEC_ATTENTION, book_names, conv_names, renamed
-from omnitts_cli.models.shapes import EncoderShape, MelShape, SpeakerShape
+from omnitts_cli.families.common.names import book_names, conv_names, renamed
+from omnitts_cli.models.shapes import TENSORS, EncoderShape, MelShape, SpeakerShape
 from omnitts_cli.models.sources import Names, One
 
 KERNEL, BOOKS = 64, 256
@@ -112,7 +112,8 @@ def encoder_names(shape: EncoderShape) -> Names:
 
 
 def _clip_layer(ours: str, theirs: str) -> Names:
-    names = renamed(CODEC_ATTENTION, f"{ours}.", f"{theirs}.")
+    alike = ("attention.qkv.weight", "attention.out.weight", "attention_scale", "mlp_scale")
+    names = renamed({name: TENSORS["codec layer"][name] for name in alike}, f"{ours}.", f"{theirs}.")
     names |= conv_names(f"{ours}.attention_norm", f"{theirs}.input_layernorm")
     names |= conv_names(f"{ours}.mlp_norm", f"{theirs}.post_attention_layernorm")
     names[f"{ours}.up.weight"] = One(f"{theirs}.mlp.fc1.weight")

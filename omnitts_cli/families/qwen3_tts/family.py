@@ -13,10 +13,8 @@ import numpy as np
 from omnitts_cli.families.common.family import Family, Stored
 from omnitts_cli.families.common.fields import Fields
 from omnitts_cli.families.common.names import (
-    LINEAR,
     book_names,
     language_names,
-    pairs,
     renamed,
     talker_names,
     text_names,
@@ -30,7 +28,7 @@ from omnitts_cli.families.qwen3_tts.prompt import Qwen3Prompter
 from omnitts_cli.models.compiled import Compiled, Compute
 from omnitts_cli.models.prompts import Place
 from omnitts_cli.models.roles import SpeechModel
-from omnitts_cli.models.shapes import DecoderShape, decoder_sizes, language_sizes
+from omnitts_cli.models.shapes import TENSORS, DecoderShape, decoder_sizes, language_sizes
 from omnitts_cli.models.sources import Names
 from omnitts_cli.text.model_input import text_input_of
 
@@ -107,19 +105,9 @@ FAMILY = Family(
 )
 
 
-DECODER = pairs(
-    LINEAR,
-    {
-        "opening.conv": "pre_conv.conv",
-        "transformer.into": "pre_transformer.input_proj",
-        "transformer.out": "pre_transformer.output_proj",
-    },
-)
-
-
 def decoder_names(shape: DecoderShape) -> Names:
     """Names of the decoder."""
-    names = renamed(DECODER, "", "decoder.")
+    names = renamed(TENSORS["decoder"], "", "decoder.")
     for ours, theirs, count in (("leading", "rvq_first", 1), ("residual", "rvq_rest", shape.groups - 1)):
         root = f"decoder.quantizer.{theirs}"
         names |= book_names(ours, root, [f"{root}.vq.layers.{i}._codebook" for i in range(count)], "embedding_sum")
