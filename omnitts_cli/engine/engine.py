@@ -7,6 +7,7 @@ reports of earlier ones.
 
 from __future__ import annotations
 
+import copy
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,7 +22,7 @@ from omnitts_cli.devices.device import Device, Stream
 from omnitts_cli.engine.admission import Admission, PrefillSteps, runaway_limit, top_up
 from omnitts_cli.engine.codec_jobs import CodecJobs, Decoded
 from omnitts_cli.engine.slots import AUDIBLE, BatchSteps, Plan, Record, Reports, SlotTable, State, StepContext, Stop
-from omnitts_cli.engine.snapshot import RequestSnapshot, Snapshot
+from omnitts_cli.engine.snapshot import Snapshot
 from omnitts_cli.errors import InputError, ModelError, OmniError, UsageError
 from omnitts_cli.kernels.arrays import read, set_number, without_gradients
 from omnitts_cli.models.prompts import Turns
@@ -196,7 +197,7 @@ class Engine:
     def snapshot(self) -> Snapshot:
         """The state of the engine now. Call it from the thread that calls `step`, between two steps."""
         return Snapshot(
-            requests={name: RequestSnapshot.of(record) for name, record in list(self._records.items())},
+            requests={name: copy.copy(record) for name, record in list(self._records.items())},
             free=tuple(sorted(self._admission.free)),
             calls=not self._inbox.empty(),
             sleeps=self.sleeps,

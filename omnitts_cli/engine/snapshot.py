@@ -8,44 +8,10 @@ from omnitts_cli.engine.slots import Record, State
 
 
 @dataclass(frozen=True)
-class RequestSnapshot:
-    """One request that is not done."""
-
-    id: str
-    state: State
-    slot: int | None
-    runnable: bool
-    limit: int
-    reference: int
-    launched: int
-    made: int
-    decoding: int
-    delivered: int
-    text_rows: int  # written to the slot's ring
-
-    @staticmethod
-    def of(record: Record) -> RequestSnapshot:
-        """A copy of the public state of a record."""
-        return RequestSnapshot(
-            record.id,
-            record.state,
-            None if record.slot < 0 else record.slot,
-            record.runnable,
-            record.limit,
-            record.reference,
-            record.launched,
-            record.made,
-            record.decoding,
-            record.delivered,
-            record.written,
-        )
-
-
-@dataclass(frozen=True)
 class Snapshot:
     """Everything an engine holds, on the host's side."""
 
-    requests: dict[str, RequestSnapshot]  # in the order of submission
+    requests: dict[str, Record]  # copies, in the order of submission
     free: tuple[int, ...]  # slots
     calls: bool  # another thread has asked for something that the next step will do
     sleeps: bool  # the next step would wait for such a call

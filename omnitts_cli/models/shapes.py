@@ -42,7 +42,9 @@ class StackShape:
 
 @dataclass(frozen=True)
 class TalkerShape:
-    """`vocabulary` counts audio codes and control ids together."""
+    """Of a talker or a thinker. `vocabulary`: of a talker, audio codes and control ids together; of a thinker, the rows
+    of its table, which may be more than there are tokens.
+    """
 
     stack: StackShape
     vocabulary: int

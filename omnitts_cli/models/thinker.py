@@ -15,21 +15,13 @@ from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.models.audio_tower import AudioTower, Sound
 from omnitts_cli.models.layers import KVCache, Stack, Tap
 from omnitts_cli.models.parameters import random
-from omnitts_cli.models.shapes import StackShape
-
-
-@dataclass(frozen=True)
-class ThinkerShape:
-    """`vocabulary` counts the rows of the table, which may be more than there are tokens."""
-
-    stack: StackShape
-    vocabulary: int
+from omnitts_cli.models.shapes import TalkerShape
 
 
 class Thinker(nn.Module):
     """`prefill` for prompts, `step` for one token of each request; the cache is always the caller's."""
 
-    def __init__(self, shape: ThinkerShape, ops: Ops = plain.OPS) -> None:
+    def __init__(self, shape: TalkerShape, ops: Ops = plain.OPS) -> None:
         super().__init__()
         self.shape = shape
         self.stack = Stack(shape.stack, ops)

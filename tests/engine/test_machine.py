@@ -138,13 +138,13 @@ class Machine(stateful.RuleBasedStateMachine):
         taken = [one.slot for one in snapshot.requests.values() if one.state is not State.WAITING]
         assert sorted([*snapshot.free, *taken]) == list(range(plan.slots))
         for one in snapshot.requests.values():
-            assert (one.slot is None) == (one.state is State.WAITING) and one.state is not State.DONE
+            assert (one.slot < 0) == (one.state is State.WAITING) and one.state is not State.DONE
             if one.state in (State.WAITING, State.OPENING):
                 continue
             assert one.made <= one.launched <= one.limit
             assert one.delivered <= one.decoding <= one.reference + max(one.made, min(2, one.launched))
-            ahead = one.text_rows - max(one.launched - 1, 0)
-            assert 0 <= ahead <= plan.text_rows or one.launched > one.text_rows
+            ahead = one.written - max(one.launched - 1, 0)
+            assert 0 <= ahead <= plan.text_rows or one.launched > one.written
         over = [one.request for one in self.news if isinstance(one, Failed) or one.last]
         assert len(over) == len(set(over)) and not set(over) & snapshot.requests.keys()
 

@@ -22,8 +22,9 @@ from omnitts_cli.families.qwen3_omni.names import expert_stack_names
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.models.audio_tower import PIECE, AudioTower, TowerShape
+from omnitts_cli.models.shapes import TalkerShape
 from omnitts_cli.models.sources import Join, Names, One
-from omnitts_cli.models.thinker import StateProjection, TextFacts, TextModel, Thinker, ThinkerShape
+from omnitts_cli.models.thinker import StateProjection, TextFacts, TextModel, Thinker
 
 HEAD = "thinker.lm_head.weight"
 BESIDE = ("thinker.audio_tower.*", "thinker.visual.*", "talker.*", "code2wav.*")
@@ -34,7 +35,7 @@ BESIDE = ("thinker.audio_tower.*", "thinker.visual.*", "talker.*", "code2wav.*")
 class ThinkerConfig:
     """What config.json says about answering in text."""
 
-    shape: ThinkerShape
+    shape: TalkerShape
     ids: ChatIds
     tokens: int  # ids below it may be chosen
     max_positions: int
@@ -66,7 +67,7 @@ def thinker_config_of(top: Fields, tokenizer: Fields | None) -> ThinkerConfig:
     vocabulary = at.whole("vocab_size", TOKENS)
     added = _added(tokenizer)
     config = ThinkerConfig(
-        shape=ThinkerShape(stack_shape(at, experts_shape(at, shared=0)), vocabulary),
+        shape=TalkerShape(stack_shape(at, experts_shape(at, shared=0)), vocabulary),
         ids=_chat_ids(top, vocabulary, added),
         tokens=min(max(added) + 1, vocabulary) if added else min(released.TOKENS, vocabulary),
         max_positions=at.whole("max_position_embeddings", POSITIONS, 16),
@@ -126,7 +127,7 @@ def _chat_ids(top: Fields, vocabulary: int, added: dict[int, str]) -> ChatIds:
     return ChatIds(start=start, stop=stop, guards=(*guards, start), control=frozenset(added), sound=sound)
 
 
-def thinker_names(shape: ThinkerShape) -> Names:
+def thinker_names(shape: TalkerShape) -> Names:
     """The rename table of a Thinker."""
     assert shape.stack.experts is not None
     stack = expert_stack_names("thinker.model", shape.stack.layers, shape.stack.experts)
