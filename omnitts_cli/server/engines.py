@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import os
 import select
 import socket
 import subprocess
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from omnitts_cli import child
-from omnitts_cli.errors import Notice, UsageError
+from omnitts_cli.errors import Notice
 from omnitts_cli.request import BULK, Request
 from omnitts_cli.server import channel
 from omnitts_cli.speech import tts
 from omnitts_cli.speech.elsewhere import FarEngine
-from omnitts_cli.speech.loop import Callback, require_process
+from omnitts_cli.speech.loop import Callback, SpeechEngine, require_process
 
 STDERR = 2
 ASK_S = 1.0
@@ -105,7 +103,7 @@ class FarCloner:
     embedding: Callable[[Any], np.ndarray]
 
 
-class ProcessEngine:
+class ProcessEngine(SpeechEngine):
     """A SpeechEngine whose engine is in the other process: its queue and its thread are there. A thread here waits for
     its news.
     """
@@ -113,28 +111,16 @@ class ProcessEngine:
     def __init__(self, news: socket.socket, inbox: channel.Inbox, calls: socket.socket, about: FarEngine) -> None:
         self._news, self._inbox = news, inbox
         self._calls, self._answers = calls, channel.Inbox(calls)
-        self._sending, self._calling, self._lock = threading.Lock(), threading.Lock(), threading.Lock()
+        self._sending, self._calling = threading.Lock(), threading.Lock()
         self._numbers = itertools.count(1)
-        self._callbacks: dict[str, Callback] = {}  # by request name
         self._queued: set[str] = set()
         self._admitted: dict[str, float] = {}  # requests that have a slot -> since when
-        self._forgotten: deque[str] = deque()
         self._heard = time.perf_counter()
-        self._broken: BaseException | None = None
-        self._closing = False
-        self.process = os.getpid()
-        self.after_step: Callable[[], None] = lambda: None
         cloner = FarCloner(partial(self._call, "codes"), partial(self._call, "embedding"))
         vector_of = partial(self._call, "vector") if about.vectors else None
-        self.model = replace(about.model, cloner=cloner, vector_of=vector_of)
-        self.plan, self.device = about.plan, about.device
+        super().__init__(replace(about.model, cloner=cloner, vector_of=vector_of), about.device, about.plan)
         self._thread = threading.Thread(target=self._listen, name="omnitts engine", daemon=True)
         self._thread.start()
-
-    @property
-    def broken(self) -> BaseException | None:
-        """Returns the exception that stopped the engine."""
-        return self._broken
 
     @property
     def queued(self) -> int:
@@ -160,57 +146,19 @@ class ProcessEngine:
         """Submits a request and returns its name; `callback` is called on the thread that waits for news."""
         require_process(self.process)
         with self._lock:
-            if self._closing:
-                raise UsageError("this model has been closed", hint="omnitts.load() opens it again")
-            if self._broken is not None:
-                raise self._broken
+            self._refuse_closed()
             if not self._callbacks:
                 self._heard = time.perf_counter()
             name = f"s{next(self._numbers)}"
             self._callbacks[name] = callback
             if not live:
                 self._queued.add(name)
-        self._send("submit", replace(request, id=name), live, priority, client)
+        self._pass_on("submit", replace(request, id=name), live, priority, client)
         return name
 
-    def feed(self, name: str, text: str) -> None:
-        """More text for a live request."""
-        self._send("feed", name, text)
-
-    def finish(self, name: str) -> None:
-        """No more text will come for a live request."""
-        self._send("finish", name)
-
-    def cancel(self, name: str) -> None:
-        """Cancels a request: there are no more callbacks."""
-        if os.getpid() != self.process:  # a forked child: the lock may be held for ever
-            return
-        with self._lock:
-            self._ended(name)
-        self._send("cancel", name)
-
-    def forget(self, name: str) -> None:
-        """Cancels a request when news come, or within a second. For finalizers: it waits for no lock."""
-        self._forgotten.append(name)
-
-    def pause(self, name: str) -> None:
-        """This request makes no more frames until `resume`."""
-        self._send("pause", name)
-
-    def resume(self, name: str) -> None:
-        """Lets a paused request go on."""
-        self._send("resume", name)
-
-    def close(self) -> None:
-        """Cancels everything, and waits until the engine has ended and its memory is free."""
-        if os.getpid() != self.process:
-            return
-        with self._lock:
-            self._closing = True
-            names = list(self._callbacks)
-        for name in names:
-            self.cancel(name)
-        self._send("close")
+    def _end(self) -> None:
+        """The engine ends, and its memory is free."""
+        self._pass_on("close")
         self._calls.close()
         if self._thread is not threading.current_thread():
             self._thread.join()
@@ -219,12 +167,13 @@ class ProcessEngine:
         """Forgets a request and returns its callback. The lock is held."""
         self._queued.discard(name)
         self._admitted.pop(name, None)
-        return self._callbacks.pop(name, None)
+        return super()._ended(name)
 
-    def _send(self, *message: Any) -> None:
+    def _pass_on(self, call: str, *given: Any) -> None:
+        """To the other process."""
         try:
             with self._sending:
-                channel.send(self._news, channel.packed(message))
+                channel.send(self._news, channel.packed((call, *given)))
         except OSError:  # the process has ended; the thread that waits for news sees it too
             pass
 
@@ -247,34 +196,24 @@ class ProcessEngine:
                 self._heard = time.perf_counter()
                 self._take(*message)
                 self.after_step()
-        except BaseException as error:  # raised again in the threads that wait for sound
-            with self._lock:
-                self._broken, callbacks = error, list(self._callbacks.values())
-                for name in list(self._callbacks):
-                    self._ended(name)
-            for callback in callbacks:
-                callback(error)
-            self.after_step()
+        except BaseException as error:
+            self._break(error)
 
     def _received(self) -> tuple[Any, ...] | None:
         """The next message; None when the engine has been closed. Raises when the process has ended."""
         while not self._inbox.begun and not select.select([self._news], [], [], ASK_S)[0]:
             self._cancel_forgotten()
             if self._callbacks:
-                self._send("alive")
+                self._pass_on("alive")
         try:
             message: tuple[Any, ...] = self._inbox.receive()
         except (EOFError, OSError):
-            if self._closing:
+            if self._closed:
                 self._news.close()
                 return None
             raise RuntimeError("the process of the engines has ended") from None
         self._cancel_forgotten()
         return message
-
-    def _cancel_forgotten(self) -> None:
-        while self._forgotten:
-            self.cancel(self._forgotten.popleft())
 
     def _take(self, kind: str, *given: Any) -> None:
         if kind == "broken":

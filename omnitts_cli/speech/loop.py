@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from omnitts_cli.audio.chunk import Chunk
 from omnitts_cli.errors import DeviceError, UsageError
@@ -25,71 +26,118 @@ Callback = Callable[[Any], None]
 """Called with the chunks of one request, a Failed, or the exception that stopped the engine. Must not block."""
 
 
-class SpeechEngine(Protocol):
+class SpeechEngine(ABC):
     """What can speak: any thread may submit requests and gets callbacks with sound. Loop, ProcessEngine and
-    RemoteEngine are such engines.
+    RemoteEngine are such engines; model, device and plan are what is known here of one that is elsewhere.
     """
 
-    process: int
-    """The number of the process that opened it; it speaks in no other."""
-    after_step: Callable[[], None]
-    """Called on the thread of the callbacks when those of a step, or of a failure, are done."""
+    def __init__(self, model: Any, device: Any, plan: Any) -> None:
+        self.model, self.device, self.plan = model, device, plan
+        self.process = os.getpid()
+        """The number of the process that opened it; it speaks in no other."""
+        self.after_step: Callable[[], None] = lambda: None
+        """Called on the thread of the callbacks when those of a step, or of a failure, are done."""
+        self.broken: BaseException | None = None
+        """The exception that stopped the engine."""
+        self._lock, self._closed = threading.Lock(), False
+        self._callbacks: dict[str, Callback] = {}  # by request name, of requests that were not cancelled
+        self._forgotten: deque[str] = deque()  # requests to cancel, named by finalizers
 
     @property
-    def model(self) -> Any:
-        """Returns the SpeechModel, or what is known here of one that is elsewhere."""
-
-    @property
-    def device(self) -> Any:
-        """Returns the Device, or what is known here of one that is elsewhere."""
-
-    @property
-    def plan(self) -> Any:
-        """Returns the Plan, or what is known of it: `slots`, and `frames` or None."""
-
-    @property
-    def broken(self) -> BaseException | None:
-        """Returns the exception that stopped the engine."""
-
-    @property
+    @abstractmethod
     def queued(self) -> int:
         """Returns how many requests wait for a slot."""
 
     @property
+    @abstractmethod
     def running(self) -> int:
         """Returns how many requests have a slot."""
 
+    @abstractmethod
     def admitted_at(self, name: str) -> float | None:
         """Returns when the request got its slot; None if it still waits, or has ended."""
 
+    @abstractmethod
     def stuck_s(self) -> float:
         """Returns for how long the engine has not answered although it has work."""
 
+    @abstractmethod
     def submit(
         self, request: Request, callback: Callback, *, live: bool = False, priority: int = BULK, client: str = ""
     ) -> str:
         """Submits a request and returns its name; `callback` is called on a thread of the engine."""
 
+    @abstractmethod
+    def _pass_on(self, call: str, *given: Any) -> None:
+        """Makes a call where the engine is: feed, finish, pause, resume or cancel, with the name of a request."""
+
+    @abstractmethod
+    def _end(self) -> None:
+        """Ends what runs, once everything is cancelled."""
+
     def feed(self, name: str, text: str) -> None:
         """More text for a live request."""
+        self._pass_on("feed", name, text)
 
     def finish(self, name: str) -> None:
         """No more text will come for a live request."""
-
-    def cancel(self, name: str) -> None:
-        """Cancels a request: there are no more callbacks, and the slot is free by the next frame."""
-
-    def forget(self, name: str) -> None:
-        """Cancels a request without a lock. For finalizers: they may interrupt a thread that holds one."""
+        self._pass_on("finish", name)
 
     def pause(self, name: str) -> None:
         """Pauses a request, for a slow listener: it keeps its slot but makes no frames until `resume`."""
+        self._pass_on("pause", name)
 
     def resume(self, name: str) -> None:
         """Resumes a paused request."""
+        self._pass_on("resume", name)
+
+    def cancel(self, name: str) -> None:
+        """Cancels a request: there are no more callbacks, and the slot is free by the next frame."""
+        if os.getpid() != self.process:  # a forked child: the lock may be held for ever
+            return
+        with self._lock:
+            self._ended(name)
+        self._pass_on("cancel", name)
+
+    def forget(self, name: str) -> None:
+        """Cancels a request soon. For finalizers: they may interrupt a thread that holds any lock, so they must not
+        wait for one.
+        """
+        self._forgotten.append(name)
 
     def close(self) -> None:
-        """Cancels everything and ends."""
+        """Cancels everything and ends; no more requests are taken."""
+        if os.getpid() != self.process:
+            return
+        with self._lock:
+            self._closed, names = True, list(self._callbacks)
+        for name in names:
+            self.cancel(name)
+        self._end()
+
+    def _ended(self, name: str) -> Callback | None:
+        """Forgets a request and returns its callback. The lock is held."""
+        return self._callbacks.pop(name, None)
+
+    def _refuse_closed(self) -> None:
+        """Raises for a request to an engine that takes no more. The lock is held."""
+        if self._closed:
+            raise UsageError("this model has been closed", hint="omnitts.load() opens it again")
+        if self.broken is not None:
+            raise self.broken
+
+    def _cancel_forgotten(self) -> None:
+        while self._forgotten:
+            self.cancel(self._forgotten.popleft())
+
+    def _break(self, error: BaseException) -> None:
+        """The engine has stopped: the error is raised again in the threads that wait for sound."""
+        with self._lock:
+            self.broken, callbacks = error, [self._ended(name) for name in list(self._callbacks)]
+        for callback in callbacks:
+            if callback is not None:
+                callback(error)
+        self.after_step()
 
 
 def wait_for(threads: Iterable[threading.Thread], most_s: float = threading.TIMEOUT_MAX) -> None:
@@ -106,26 +154,14 @@ def require_process(number: int) -> None:
         raise DeviceError("this model was opened in another process, not in this one", hint="load() in the child")
 
 
-class Loop:
+class Loop(SpeechEngine):
     """An engine and the thread that steps it."""
 
     def __init__(self, engine: Engine) -> None:
-        self.engine, self.model, self.device, self.plan = engine, engine.model, engine.device, engine.plan
-        self.process = os.getpid()
-        self._lock = threading.Lock()
-        self._callbacks: dict[str, Callback] = {}  # by request name, of requests that were not cancelled
-        self._forgotten: deque[str] = deque()  # requests to cancel, named by finalizers
-        self._wake = threading.Event()
+        super().__init__(engine.model, engine.device, engine.plan)
+        self.engine, self._wake = engine, threading.Event()
         self._thread: threading.Thread | None = None
-        self._broken: BaseException | None = None
-        self._closed = False
         self._step_began: float | None = None
-        self.after_step: Callable[[], None] = lambda: None
-
-    @property
-    def broken(self) -> BaseException | None:
-        """Returns the exception that stopped the engine."""
-        return self._broken
 
     @property
     def queued(self) -> int:
@@ -152,10 +188,7 @@ class Loop:
         """Submits a request and returns its name; `callback` is called on the loop's thread."""
         require_process(self.process)
         with self._lock:  # until the callback is known
-            if self._closed:
-                raise UsageError("this model has been closed", hint="omnitts.load() opens it again")
-            if self._broken is not None:
-                raise self._broken
+            self._refuse_closed()
             name = self.engine.submit(request, live=live, priority=priority, client=client)
             self._callbacks[name] = callback
             if self._thread is None:
@@ -164,45 +197,12 @@ class Loop:
         self._wake.set()
         return name
 
-    def feed(self, name: str, text: str) -> None:
-        """More text for a live request."""
-        self.engine.feed(name, text)
+    def _pass_on(self, call: str, *given: Any) -> None:
+        """To the engine, which takes calls of any thread."""
+        getattr(self.engine, call)(*given)
 
-    def finish(self, name: str) -> None:
-        """No more text will come for a live request."""
-        self.engine.finish(name)
-
-    def cancel(self, name: str) -> None:
-        """Cancels a request: there are no more callbacks, and the slot is free by the next frame."""
-        if os.getpid() != self.process:  # a forked child: the lock may be held for ever
-            return
-        with self._lock:
-            self._callbacks.pop(name, None)
-        self.engine.cancel(name)
-
-    def forget(self, name: str) -> None:
-        """Cancels a request at the next step. For finalizers: they may interrupt a thread that holds any lock, so they
-        must not wait for one.
-        """
-        self._forgotten.append(name)
-
-    def pause(self, name: str) -> None:
-        """Pauses a request, for a slow listener: it keeps its slot but makes no frames until `resume`."""
-        self.engine.pause(name)
-
-    def resume(self, name: str) -> None:
-        """Resumes a paused request."""
-        self.engine.resume(name)
-
-    def close(self) -> None:
-        """Cancels everything and ends the thread; no more requests are taken."""
-        if os.getpid() != self.process:
-            return
-        with self._lock:
-            self._closed = True
-            names = list(self._callbacks)
-        for name in names:
-            self.cancel(name)
+    def _end(self) -> None:
+        """The thread ends."""
         self._wake.set()
         if self._thread not in (None, threading.current_thread()):
             wait_for([self._thread])
@@ -212,8 +212,7 @@ class Loop:
     def _run(self) -> None:
         try:
             while not self._closed or self.engine.busy:
-                while self._forgotten:
-                    self.cancel(self._forgotten.popleft())
+                self._cancel_forgotten()
                 if self.engine.busy:
                     self._step_began = time.perf_counter()
                     made = self.engine.step()
@@ -227,13 +226,8 @@ class Loop:
                     self._check()
                     self._wake.wait()
                     self._wake.clear()
-        except BaseException as error:  # raised again in the threads that wait for sound
-            with self._lock:
-                self._broken, callbacks = error, list(self._callbacks.values())
-                self._callbacks.clear()
-            for callback in callbacks:
-                callback(error)
-            self.after_step()
+        except BaseException as error:
+            self._break(error)
 
     def _check(self) -> None:
         """An idle engine has finished everything that it was given."""
@@ -244,6 +238,6 @@ class Loop:
     def _deliver(self, news: Chunk | Failed) -> None:
         last = not isinstance(news, Chunk) or news.last
         with self._lock:
-            callback = self._callbacks.pop(news.request, None) if last else self._callbacks.get(news.request)
+            callback = self._ended(news.request) if last else self._callbacks.get(news.request)
         if callback is not None:
             callback(news)

@@ -11,7 +11,6 @@ import http.client
 import io
 import itertools
 import json
-import os
 import socket
 import threading
 import time
@@ -31,7 +30,7 @@ from omnitts_cli.settings import environment
 from omnitts_cli.speech import reference as references
 from omnitts_cli.speech import voice_files, voices
 from omnitts_cli.speech.elsewhere import FarDevice, FarFacts, FarModel, FarPlan
-from omnitts_cli.speech.loop import Callback
+from omnitts_cli.speech.loop import Callback, SpeechEngine
 from omnitts_cli.speech.servers import (
     ANSWER_S,
     Address,
@@ -113,17 +112,14 @@ class RemoteTTS(TTS):
         return Voice(identity)
 
 
-class RemoteEngine:
+class RemoteEngine(SpeechEngine):
     """A SpeechEngine that has requests spoken by a server, each in a thread of its own. If `local` can open the same
     model, a request that the server fails is spoken by that, from where the server's sound ended.
     """
 
-    broken: BaseException | None = None  # a server that fails is the failure of each request
-    queued = 0  # the server has the queue
-
     def __init__(self, address: Address, entry: Mapping[str, Any], local: Callable[[], TTS] | None) -> None:
         self.address, self.name, about = address, entry["id"], entry["omnitts"]
-        self.model = FarModel(
+        model = FarModel(
             entry["id"],
             FarFacts(about["sample_rate"], about["frame_rate"], about["hidden"]),
             frozenset(about["kinds"]),
@@ -134,16 +130,17 @@ class RemoteEngine:
             about["longest_piece"],
             about["plain_letters"],
         )
-        self.plan = FarPlan(min(about["slots"], MOST_AT_ONCE))
-        self.device = FarDevice(about["device"], exact=about.get("exact"))
-        self.process = os.getpid()
-        self.after_step: Callable[[], None] = lambda: None
+        device = FarDevice(about["device"], exact=about.get("exact"))
+        super().__init__(model, device, FarPlan(min(about["slots"], MOST_AT_ONCE)))
         self._local = local
         self._opened: TTS | None = None
-        self._lock = threading.Lock()
         self._numbers = itertools.count(1)
         self._calls: dict[str, Call] = {}
-        self._closed = False
+
+    @property
+    def queued(self) -> int:
+        """Returns 0: the server has the queue."""
+        return 0
 
     @property
     def running(self) -> int:
@@ -161,59 +158,37 @@ class RemoteEngine:
         if live:
             raise UsageError("--live does not work through a server", hint="--via off")
         with self._lock:
-            if self._closed:
-                raise UsageError("this model has been closed", hint="omnitts.load() opens it again")
+            self._refuse_closed()
             call = Call(self, replace(request, id=f"s{next(self._numbers)}"), callback, priority)
-            self._calls[call.request.id] = call
+            self._calls[call.request.id], self._callbacks[call.request.id] = call, callback
         threading.Thread(target=call.run, name=f"omnitts {call.request.id}", daemon=True).start()
         return call.request.id
 
-    def feed(self, name: str, text: str) -> None:
-        """Ignored: there are no live requests, as `submit` refuses them."""
-
-    def finish(self, name: str) -> None:
-        """Ignored: there are no live requests."""
-
-    def pause(self, name: str) -> None:
-        """Reads no more of the server's answer, which then waits, until `resume`."""
-        if (call := self._calls.get(name)) is not None:
-            call.pause()
-
-    def resume(self, name: str) -> None:
-        """Reads on."""
-        if (call := self._calls.get(name)) is not None:
-            call.resume()
+    def _pass_on(self, call: str, *given: Any) -> None:
+        """To the thread of the request, which reads nothing while it is paused. There are no live requests to feed."""
+        found = self._calls.pop(given[0], None) if call == "cancel" else self._calls.get(given[0])
+        if found is not None:
+            getattr(found, call)()
 
     def admitted_at(self, name: str) -> float | None:
         """Returns when the request was sent; None if it has ended."""
         call = self._calls.get(name)
         return None if call is None else call.began
 
-    def cancel(self, name: str) -> None:
-        """Cancels a request: there are no more callbacks."""
-        with self._lock:
-            call = self._calls.pop(name, None)
-        if call is not None:
-            call.cancel()
-
     def forget(self, name: str) -> None:
-        """Cancels a request, without a lock: for finalizers, which may interrupt a thread that holds it."""
-        if (call := self._calls.pop(name, None)) is not None:
-            call.cancel()
+        """Cancels a request now, without a lock."""
+        self._ended(name)
+        self._pass_on("cancel", name)
 
-    def close(self) -> None:
-        """Cancels everything."""
-        with self._lock:
-            self._closed = True
-            names = list(self._calls)
-        for name in names:
-            self.cancel(name)
+    def _end(self) -> None:
+        """Closes the local model, if one was opened."""
         if self._opened is not None:
             self._opened.close()
 
     def ended(self, name: str) -> None:
         """Forgets a request."""
         with self._lock:
+            self._ended(name)
             self._calls.pop(name, None)
 
     @property

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
-import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -141,7 +140,6 @@ class Stream:
         self._news: SimpleQueue[Any] = SimpleQueue()
         self._post = self._news.put if notify is None else notifying(self._news.put, notify)
         self._ended = False
-        self._process = os.getpid()
         self._unsaid = ""  # the first piece of which the model could read nothing
         script.notify = self._wake
         self._chunks = self._made()
@@ -292,7 +290,7 @@ class Stream:
                 yield from self.poll()
                 if self.complete:
                     break
-                require_process(self._process)
+                require_process(self._engine.process)
                 self._handle(self._news.get())
         except GeneratorExit:  # from the garbage collector, which must take no lock: `__del__` cancels
             collected = True
