@@ -57,34 +57,25 @@ class KVCache:
 
     @staticmethod
     def empty(
-        layers: int,
-        slots: int,
-        capacity: int,
-        kv_heads: int,
-        head_dim: int,
-        rope_theta: float,
+        size: tuple[int, ...],
+        turns: tuple[Tensor, Tensor],
         device: torch.device | str,
         dtype: torch.dtype,
-        turns: tuple[Tensor, Tensor] | None = None,
         cleared: bool = True,
     ) -> KVCache:
-        """A cache. `turns`: cosine and sine of every position, if they have been computed already.
+        """A cache of this size. `turns`: cosine and sine of every position.
 
         Without `cleared` the memory is left as it is, for a caller whose `width` never covers an unwritten position.
         """
         # a masked NaN would still spread in the product of weights and values
         make = zeros if cleared else torch.empty
-        keys, values = make((2, layers, slots, kv_heads, capacity, head_dim), device=device, dtype=dtype)
-        return KVCache(keys, values, *(turns or angles(torch.arange(capacity, device=device), head_dim, rope_theta)))
+        keys, values = make((2, *size), device=device, dtype=dtype)
+        return KVCache(keys, values, *turns)
 
     @property
     def capacity(self) -> int:
         """Positions per slot."""
         return self.keys.shape[3]
-
-    def layer(self, index: int) -> tuple[Tensor, Tensor]:
-        """Keys and values of one layer: [slots, kv_heads, capacity, head_dim] each, no copy."""
-        return self.keys[index], self.values[index]
 
     def copy_prefix(self, prefix: Prefix, rows: int, slots: Tensor) -> None:
         """Copy the first `rows` positions of `prefix` into each of `slots` [N]."""
@@ -216,7 +207,6 @@ class Stack(nn.Module):
 
         def attend(index: int, qkv: Tensor) -> Tensor:
             layer = self.layers[index]
-            keys, values = cache.layer(index)
             return self.ops.attend_cached(
                 qkv,
                 layer.q_norm,
@@ -224,8 +214,8 @@ class Stack(nn.Module):
                 self.shape.eps,
                 cache.cos,
                 cache.sin,
-                keys,
-                values,
+                cache.keys[index],
+                cache.values[index],
                 slots,
                 positions,
                 width,
@@ -246,9 +236,8 @@ class Stack(nn.Module):
         at = self.shape
         if self.fused is not None and self.fused.numbers is not None:
             dtype = getattr(torch, self.fused.numbers)
-        sizes = at.layers, slots, capacity, at.kv_heads, at.head_dim
-        turns = turns or self.turns(capacity, device)
-        return KVCache.empty(*sizes, at.rope_theta, device, dtype, turns, cleared)
+        size = at.layers, slots, at.kv_heads, capacity, at.head_dim
+        return KVCache.empty(size, turns or self.turns(capacity, device), device, dtype, cleared)
 
     def turns(self, capacity: int, device: torch.device | str) -> tuple[Tensor, Tensor]:
         """Cosine and sine of every position. A stack with numbers of its own has weights in 8 bits, whose results are

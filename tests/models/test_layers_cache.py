@@ -12,7 +12,7 @@ from omnitts_cli.models.shapes import same_angles
 
 
 def filled(slots: int, capacity: int) -> KVCache:
-    cache = KVCache.empty(2, slots, capacity, 3, 4, 1e4, "cpu", torch.float32)
+    cache = KVCache.empty((2, slots, 3, capacity, 4), angles(torch.arange(capacity), 4, 1e4), "cpu", torch.float32)
     generator = torch.Generator().manual_seed(0)
     for part in (cache.keys, cache.values):
         part.copy_(torch.randn(part.shape, generator=generator))
@@ -39,16 +39,12 @@ def test_clear_empties_one_slot() -> None:
     assert cache.keys[:, [0, 2]].all() and cache.values[:, [0, 2]].all()
 
 
-def test_a_layer_is_a_view() -> None:
-    cache = filled(2, 5)
-    keys, values = cache.layer(1)
-    keys.zero_()
-    assert not cache.keys[1].any() and cache.keys[0].any() and values.shape == (2, 3, 5, 4)
-    assert cache.capacity == 5
+def test_capacity_is_that_of_a_slot() -> None:
+    assert filled(2, 5).capacity == 5
 
 
 def test_rotation_of_each_position() -> None:
-    cache = KVCache.empty(1, 1, 3000, 1, 8, 1e6, "cpu", torch.bfloat16)
+    cache = KVCache.empty((1, 1, 1, 3000, 8), angles(torch.arange(3000), 8, 1e6), "cpu", torch.bfloat16)
     assert cache.cos.dtype == torch.float32  # bfloat16 knows no positions beyond 256
     at = torch.tensor([0, 1, 2999])
     speeds = torch.tensor([1e6 ** -(i / 4) for i in range(4)], dtype=torch.float64)
@@ -84,4 +80,4 @@ def test_a_forked_process_has_a_cache_of_its_own() -> None:
 
 def test_memory_that_is_not_there_is_a_memory_error() -> None:
     with pytest.raises(MemoryError):
-        KVCache.empty(1, 1, 1 << 44, 1, 64, 1e4, "cpu", torch.float32, turns=(torch.ones(1), torch.ones(1)))
+        KVCache.empty((1, 1, 1, 1 << 44, 64), (torch.ones(1), torch.ones(1)), "cpu", torch.float32)
