@@ -30,7 +30,7 @@ from omnitts_cli.models.codec_layout import (
     tracks_of,
 )
 from omnitts_cli.models.prompts import Place
-from omnitts_cli.models.roles import KeyValues, Prefix, SpeechModel
+from omnitts_cli.models.roles import KeyValues, SpeechModel
 from omnitts_cli.models.shapes import (
     DecoderShape,
     Facts,
@@ -174,8 +174,8 @@ def _unread(name: str) -> np.ndarray:
     raise AssertionError(f"{name} is not read")
 
 
-class HostCache:
-    """Keys and values of a stack, and the rotation of every position. Memory is taken at the first write.
+class HostCache(KeyValues):
+    """In arrays of NumPy. Memory is taken at the first write.
 
     Rows of prompts wait here for the next frame, so that the talker reads its weights once for both. Who reads keys or
     values before gets them too.
@@ -218,25 +218,6 @@ class HostCache:
         """The same."""
         self._write()
         return self._values
-
-    @property
-    def capacity(self) -> int:
-        """Positions per slot."""
-        return self._keys.shape[3]
-
-    def copy_prefix(self, prefix: Prefix, rows: int, slots: np.ndarray) -> None:
-        """As in KeyValues."""
-        for mine, kept in zip((self.keys, self.values), prefix, strict=True):
-            mine[:, slots, :, :rows] = kept[:, :, :, :rows]
-
-    def prefix(self, rows: int, slot: int) -> Prefix:
-        """As in KeyValues."""
-        at = slice(slot, slot + 1)
-        return self.keys[:, at, :, :rows].copy(), self.values[:, at, :, :rows].copy()
-
-    def clear(self, slot: int) -> None:
-        """As in KeyValues."""
-        self.keys[:, slot] = self.values[:, slot] = 0
 
 
 def _small_pages(shape: tuple[int, ...], kind: Any) -> np.ndarray:

@@ -20,7 +20,7 @@ from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import FusedStack, LayerWeights, Normed, Ops
 from omnitts_cli.models.experts import Experts
 from omnitts_cli.models.parameters import random
-from omnitts_cli.models.roles import Prefix
+from omnitts_cli.models.roles import KeyValues
 from omnitts_cli.models.shapes import StackShape, same_angles
 
 
@@ -44,15 +44,12 @@ def zeros(shape: tuple[int, ...], *, device: torch.device | str, dtype: torch.dt
 
 
 @dataclass(frozen=True)
-class KVCache:
-    """Keys and values, contiguous by slot and head, and the rotation of every position.
+class KVCache(KeyValues):
+    """In tensors."""
 
-    Old positions need no clearing: attention reads a position only after the request that owns the slot has written it.
-    """
-
-    keys: Tensor  # [layers, slots, kv_heads, capacity, head_dim]
-    values: Tensor  # the same
-    cos: Tensor  # [capacity, head_dim / 2] float32
+    keys: Tensor
+    values: Tensor
+    cos: Tensor
     sin: Tensor
 
     @staticmethod
@@ -71,27 +68,6 @@ class KVCache:
         make = zeros if cleared else torch.empty
         keys, values = make((2, *size), device=device, dtype=dtype)
         return KVCache(keys, values, *turns)
-
-    @property
-    def capacity(self) -> int:
-        """Positions per slot."""
-        return self.keys.shape[3]
-
-    def copy_prefix(self, prefix: Prefix, rows: int, slots: Tensor) -> None:
-        """Copy the first `rows` positions of `prefix` into each of `slots` [N]."""
-        for mine, kept in zip((self.keys, self.values), prefix, strict=True):
-            mine[:, :, :, :rows].index_copy_(1, slots, kept[:, :, :, :rows].expand(-1, len(slots), -1, -1, -1))
-
-    def prefix(self, rows: int, slot: int) -> Prefix:
-        """A copy of the first `rows` positions of a slot."""
-        first = (part[:, slot : slot + 1, :, :rows] for part in (self.keys, self.values))
-        keys, values = (part.clone(memory_format=torch.contiguous_format) for part in first)
-        return keys, values
-
-    def clear(self, slot: int) -> None:
-        """Zero a slot. Only needed after NaN: a masked NaN still spreads through sums."""
-        self.keys[:, slot].zero_()
-        self.values[:, slot].zero_()
 
 
 @dataclass(frozen=True)

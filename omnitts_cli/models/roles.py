@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from omnitts_cli.kernels.arrays import zeros
+from omnitts_cli.kernels.arrays import join, zeros
 from omnitts_cli.kernels.ops import EIGHT, Columns, Ops, type_name
 from omnitts_cli.models.prompts import Prompter
 from omnitts_cli.models.shapes import Facts
@@ -44,10 +44,13 @@ Prefix = tuple[Tensor, Tensor]
 """Keys and values of the first positions of one slot: [layers, 1, kv_heads, rows, head_dim] each."""
 
 
-class KeyValues(Protocol):
-    """Keys and values of all slots, and the rotation of every position."""
+class KeyValues:
+    """Keys and values of all slots, and the rotation of every position. A child class has the arrays.
 
-    keys: Tensor  # [layers, slots, kv_heads, capacity, head_dim]
+    Old positions need no clearing: attention reads a position only after the request that owns the slot has written it.
+    """
+
+    keys: Tensor  # [layers, slots, kv_heads, capacity, head_dim], contiguous
     values: Tensor  # the same
     cos: Tensor  # [capacity, head_dim / 2] float32
     sin: Tensor
@@ -55,19 +58,22 @@ class KeyValues(Protocol):
     @property
     def capacity(self) -> int:
         """Positions per slot."""
-        ...
+        return len(self.cos)
 
     def copy_prefix(self, prefix: Prefix, rows: int, slots: Tensor) -> None:
         """Copy the first `rows` positions of `prefix` into each of `slots` [N]."""
-        ...
+        for mine, kept in zip((self.keys, self.values), prefix, strict=True):
+            mine[:, slots, :, :rows] = kept[:, :, :, :rows]
 
     def prefix(self, rows: int, slot: int) -> Prefix:
         """A copy of the first `rows` positions of a slot."""
-        ...
+        keys, values = (join([part[:, slot : slot + 1, :, :rows]]) for part in (self.keys, self.values))
+        return keys, values
 
     def clear(self, slot: int) -> None:
         """Zero a slot. Only needed after NaN: a masked NaN still spreads through sums."""
-        ...
+        for part in (self.keys, self.values):
+            part[:, slot : slot + 1] = 0
 
 
 class SlotDecoder(Protocol):
