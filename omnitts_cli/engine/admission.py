@@ -135,7 +135,7 @@ class Admission:
         self.records: list[Record] = []  # those with a slot, in the order in which they got it
         self.since: dict[str, float] = {}  # their names -> since when
         self.free = list(range(context.plan.slots - 1, -1, -1))
-        self._frames = 0  # launched so far
+        self.frames = 0  # launched so far
         self._left: deque[int] = deque()  # frames at which slots became free; a request that follows drops one
         self._gathered = 0  # turns for which newcomers have waited for each other
 
@@ -166,7 +166,7 @@ class Admission:
 
     def launched(self, rows: int) -> None:
         """A frame of so many requests was launched."""
-        self._frames += 1
+        self.frames += 1
         self._waiting.pay(rows)
         self._keep_prefixes()
 
@@ -176,7 +176,7 @@ class Admission:
         if record.id not in self.since:
             return False
         self.records.remove(record)
-        self._left.append(self._frames)
+        self._left.append(self.frames)
         self._unkept = [one for one in self._unkept if one[-1] != record.slot]
         del self.since[record.id]
         self.free.append(record.slot)
@@ -207,7 +207,7 @@ class Admission:
         if not self._context.device.captures or len(self.records) < FULL:
             self._gathered = 0
             return False
-        while self._left and self._frames - self._left[0] > FOLLOWED_TURNS:
+        while self._left and self.frames - self._left[0] > FOLLOWED_TURNS:
             self._left.popleft()
         if not 0 < len(self._waiting) < len(self._left):
             self._gathered = 0

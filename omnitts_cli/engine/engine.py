@@ -64,7 +64,6 @@ class Engine:
         self._news: list[News] = []
         self._launched_at: float | None = None  # the latest frame; None after a turn without one
         self._turn_s = 1 / model.facts.frame_rate  # from one frame to the next, on average
-        self.frames_launched = 0
         self.sleeping = False  # `step` waits for a call because every request waits for its caller
         device.synchronize()
 
@@ -125,6 +124,11 @@ class Engine:
     def queued(self) -> int:
         """How many requests wait for a slot."""
         return self._admission.queued
+
+    @property
+    def frames_launched(self) -> int:
+        """How many frames there were, each of several requests."""
+        return self._admission.frames
 
     @property
     def sleeps(self) -> bool:
@@ -291,7 +295,6 @@ class Engine:
             if record.unsent:
                 top_up(self._context, record)
         self._reports.waiting.append((self._frame_stream.fetch(self._context.table.report), rows))
-        self.frames_launched += 1
         self._admission.launched(len(rows))
         return True
 
