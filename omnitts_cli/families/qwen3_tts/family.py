@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from omnitts_cli.families.qwen3_tts import released
 from omnitts_cli.families.qwen3_tts.cloner import Qwen3Cloner
 from omnitts_cli.families.qwen3_tts.config import CODEC_FOLDER, Config, config_of, read_config
 from omnitts_cli.families.qwen3_tts.prompt import Qwen3Prompter
+from omnitts_cli.kernels.arrays import read
 from omnitts_cli.models.compiled import Compiled, Compute
 from omnitts_cli.models.prompts import Place
 from omnitts_cli.models.roles import SpeechModel
@@ -60,14 +60,18 @@ def compiled(name: str, config: Config, compute: Compute, tokenizer: TextTokeniz
         cloner=None,
         device=None,
         dtype=np.float32,
-        vector_of=partial(_vector_of, networks.codes, config) if {"named", "cloned"} <= config.kinds else None,
+        vector_of=voice_vectors(config, networks.codes, np.asarray),
         **config.model_fields(name),
     )
 
 
-def _vector_of(codes: Any, config: Config, name: str) -> np.ndarray:
-    vector: np.ndarray = codes.first[config.speakers[name.lower()].id].copy()
-    return vector
+def voice_vectors(config: Config, codes: Any, place: Place) -> Callable[[str], np.ndarray] | None:
+    """The row that stands for a named voice in a prompt: a clone with this vector is that voice. None where the model
+    does not speak both kinds.
+    """
+    if not {"named", "cloned"} <= config.kinds:
+        return None
+    return lambda name: read(codes.control(place(np.array([config.speakers[name.lower()].id])))[0]).astype(np.float32)
 
 
 def cloner(config: Config, filled: Callable[[Any], Any], place: Place) -> Qwen3Cloner | None:

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-import numpy as np
 import torch
 
-from omnitts_cli.families.common.names import (
-    language_names,
-    talker_names,
-    text_names,
-)
 from omnitts_cli.families.common.parts import Language, Part, Parts
 from omnitts_cli.families.common.tokenizer import TextTokenizer
 from omnitts_cli.families.qwen3_tts.cloner import Qwen3Cloner
 from omnitts_cli.families.qwen3_tts.config import CODEC_FOLDER, Config
 from omnitts_cli.families.qwen3_tts.encoders import encoder_names, speaker_names
-from omnitts_cli.families.qwen3_tts.family import decoder_names
+from omnitts_cli.families.qwen3_tts.family import stored, voice_vectors
 from omnitts_cli.families.qwen3_tts.prompt import Qwen3Prompter
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.models.codec_decoder import CodecDecoder
 from omnitts_cli.models.codec_encoder import CodecEncoder
-from omnitts_cli.models.embed import FrameEmbedder, TextEmbedder
+from omnitts_cli.models.embed import TextEmbedder
 from omnitts_cli.models.prompts import Place
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.models.speaker import SpeakerEncoder
@@ -35,11 +27,11 @@ def parts(config: Config, ops: Ops = plain.OPS, *, cloning: bool = True) -> Part
     with torch.device("meta"):
         text = TextEmbedder(config.text_vocabulary, config.text_width, config.talker.stack.hidden)
         language, decoder = Language(config.talker, config.predictor, text, ops), CodecDecoder(config.decoder)
-    names = language_names(config.predictor, talker_names(config.talker), text_names())
+    known = stored(config)
+    (names, _, folder, leftover), (codec_names, _, codec_folder, beside) = known.language, known.decoder
     return Parts(
-        # fine-tuned folders may or may not have lost the speaker encoder that they no longer use
-        Part(language, names, "", ("speaker_encoder.*",), float32=False),
-        Part(decoder, decoder_names(config.decoder), CODEC_FOLDER, ("encoder.*",)),
+        Part(language, names, folder, leftover, float32=False),
+        Part(decoder, codec_names, codec_folder, beside),
         *(encoders(config) if cloning else (None, None)),
     )
 
@@ -79,12 +71,5 @@ def assemble(
     return parts.networks(
         name, config, ops, prompter,
         cloner=Qwen3Cloner(lambda: built, place) if built else None,
-        vector_of=partial(vector_of, language.embedder, config) if {"named", "cloned"} <= config.kinds else None,
+        vector_of=voice_vectors(config, language.embedder, place),
     )  # fmt: skip
-
-
-def vector_of(embedder: FrameEmbedder, config: Config, name: str) -> np.ndarray:
-    """The row that stands for a named voice in a prompt: a clone with this vector is that voice."""
-    row = torch.tensor([config.speakers[name.lower()].id], device=next(embedder.parameters()).device)
-    vector: np.ndarray = embedder.control(row)[0].float().cpu().numpy()
-    return vector
