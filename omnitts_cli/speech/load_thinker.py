@@ -12,7 +12,7 @@ from omnitts_cli.devices.device import Device
 from omnitts_cli.engine.answer_loop import AnswerLoop, slot_bytes
 from omnitts_cli.engine.text_slots import TextPlan
 from omnitts_cli.errors import DeviceError, ModelError
-from omnitts_cli.families.common.family import ThinkerFamily
+from omnitts_cli.families.common.family import Family
 from omnitts_cli.families.common.parts import Part
 from omnitts_cli.families.common.tokenizer import TextTokenizer, byte_vocabulary, read_tokenizer
 from omnitts_cli.families.known import families, family_of
@@ -87,12 +87,45 @@ def load_thinker(
     name: str, device: Device, settings: EngineSettings, sound: bool = False, speech: bool = False
 ) -> TextModel:
     """The thinker of the model called `name`, ready on `device`. With `speech`, its talker will be loaded too."""
+    ops, whole, files, stored = device.ops(), None, None, None
     if name.startswith(load.RANDOM):
-        return _random(name.removeprefix(load.RANDOM).lower(), device, settings, sound, speech)
+        name = name.lower()
+        thinker = made_up_thinker(name)
+        config, tokenizer = thinker.made_up_config(Path(name), name), TextTokenizer(byte_vocabulary(), [])
+    else:
+        folder, name = folder_of(name, device)
+        whole, files = family_of(folder), Checkpoint.open(folder)
+        if whole.thinker is None:
+            raise cannot_answer(name)
+        thinker, config = whole.thinker, whole.thinker.read_config(folder)
+        tokenizer = read_tokenizer(folder, config.text_vocabulary)
+    parts = thinker.parts(config, ops, name, sound, speech)
+    if files is not None:
+        stored = files.names().get(sources_of(parts.thinker.names["head"])[0])
+        if stored is None:
+            raise ModelError(
+                f"{folder} has no thinker: it was downloaded for speech only",
+                hint="omnitts models pull omni --with-thinker",
+            )
+    dtype = dtype_of(load.dtype_for(settings.dtype, device, stored[0] if stored else None))
+    talker = whole.parts(whole.read_config(folder), ops).all() if whole and speech else []
+    refuse_small_card(name, device, [parts.thinker, *talker], dtype.itemsize)
+    for part in parts.all():
+        if files is None:
+            random_fill(part.module, 0, device.torch_device, dtype)
+        else:
+            fill(part.module, part.names, files, device.torch_device, dtype, unused=part.leftover)
+    gc.collect()
+    model: TextModel = thinker.assemble(name, config, parts, tokenizer)
+    return model
+
+
+def folder_of(name: str, device: Device) -> tuple[Path, str]:
+    """The folder and the whole name of a model on this machine. It is never downloaded unasked: it is large."""
     found = here(name, variant="custom_voice", thinker=True)
     if isinstance(found, HubName) and found.released is not None:
         raise cannot_answer(found.name)
-    if isinstance(found, HubName):  # never downloaded unasked: it is large
+    if isinstance(found, HubName):
         refuse_small_machine(found.name, device)
         weight = f"   ({readable_size(OMNI_BYTES)}, once)" if found.name == "omni" else ""
         flag = " --with-thinker" if found.tensors else ""
@@ -101,56 +134,7 @@ def load_thinker(
             hint=f"omnitts models pull {found.name}{flag}{weight}",
         )
     assert found.folder is not None
-    return _stored(found.folder, found.name, device, settings, sound, speech)
-
-
-def _stored(folder: Path, name: str, device: Device, settings: EngineSettings, sound: bool, speech: bool) -> TextModel:
-    thinker = thinker_of(folder, name)
-    config = thinker.read_config(folder)
-    tokenizer = read_tokenizer(folder, config.text_vocabulary)
-    part = thinker.part(config, device.ops())
-    files = Checkpoint.open(folder)
-    stored = files.names().get(first_name(part))
-    if stored is None:
-        raise ModelError(
-            f"{folder} has no thinker: it was downloaded for speech only",
-            hint="omnitts models pull omni --with-thinker",
-        )
-    dtype = dtype_of(load.dtype_for(settings.dtype, device, stored[0]))
-    projection = projection_of(thinker, config, name) if speech else None
-    tower = tower_of(thinker, config, name) if sound else None
-    family = family_of(folder)
-    talker = family.parts(family.read_config(folder), device.ops()).all() if speech else []
-    refuse_small_card(name, device, [part, *talker], dtype.itemsize)
-    for one in (part, tower, projection if sound else None):
-        if one is not None:
-            fill(one.module, one.names, files, device.torch_device, dtype, unused=one.leftover)
-    gc.collect()
-    return thinker.assemble(name, config, part, tokenizer, tower, projection if sound else None)
-
-
-def tower_of(thinker: ThinkerFamily, config: Any, name: str) -> Part:
-    """The audio tower, its weights not yet loaded, or an error for a model that takes no sound."""
-    tower = thinker.tower(config)
-    if tower is None:
-        raise ModelError(f"{name} does not accept sound", hint='omnitts ask "a question"')
-    return tower
-
-
-def projection_of(thinker: ThinkerFamily, config: Any, name: str) -> Part:
-    """The projection from thinker to talker, its weights not yet loaded, or an error for a model that only writes."""
-    projection = thinker.projection(config)
-    if projection is None:
-        raise ModelError(f"{name} answers in text; it cannot speak", hint='omnitts ask --text-only "a question"')
-    return projection
-
-
-def thinker_of(folder: Path, name: str) -> ThinkerFamily:
-    """The thinker of a model folder's family, or an error for a model that cannot answer."""
-    family = family_of(folder)
-    if family.thinker is None:
-        raise cannot_answer(name)
-    return family.thinker
+    return found.folder, found.name
 
 
 def cannot_answer(name: str) -> ModelError:
@@ -158,23 +142,14 @@ def cannot_answer(name: str) -> ModelError:
     return ModelError(f"{name} speaks text, but cannot answer questions", hint="omnitts ask -m omni")
 
 
-def _random(name: str, device: Device, settings: EngineSettings, sound: bool, speech: bool) -> TextModel:
-    thinkers = [family.thinker for family in families() if family.thinker is not None]
-    thinker = next((one for one in thinkers if name in one.made_up), None)
+def made_up_thinker(name: str) -> Family:
+    """The thinker of random weights that is called so."""
+    thinkers, bare = [family.thinker for family in families() if family.thinker], name.removeprefix(load.RANDOM)
+    thinker = next((one for one in thinkers if bare in one.made_up), None)
     if thinker is None:
         names = ", ".join(f"{load.RANDOM}{name}" for one in thinkers for name in one.made_up)
-        raise ModelError(f"no model '{load.RANDOM}{name}' that can answer questions", hint=f"random models: {names}")
-    config = thinker.made_up_config(Path(f"{load.RANDOM}{name}"))
-    part = thinker.part(config, device.ops())
-    dtype = dtype_of(load.dtype_for(settings.dtype, device))
-    refuse_small_card(f"{load.RANDOM}{name}", device, [part], dtype.itemsize)
-    tower = tower_of(thinker, config, name) if sound else None
-    projection = projection_of(thinker, config, name) if sound and speech else None
-    for one in (part, tower, projection):
-        if one is not None:
-            random_fill(one.module, 0, device.torch_device, dtype)
-    tokenizer = TextTokenizer(byte_vocabulary(), [])
-    return thinker.assemble(f"{load.RANDOM}{name}", config, part, tokenizer, tower, projection)
+        raise ModelError(f"no model '{load.RANDOM}{bare}' that can answer questions", hint=f"random models: {names}")
+    return thinker
 
 
 def refuse_small_card(name: str, device: Device, parts: Sequence[Part], element: int) -> None:
@@ -185,11 +160,6 @@ def refuse_small_card(name: str, device: Device, parts: Sequence[Part], element:
             f"{name} needs {readable_size(needed)} for its weights; {device.name} has {readable_size(free)} free",
             hint="use a card with more memory: omnitts doctor",
         )
-
-
-def first_name(part: Part) -> str:
-    """A tensor of the part in the files: its number format is that of them all."""
-    return sources_of(part.names["head"])[0]
 
 
 def refuse_small_machine(name: str, device: Device) -> None:
@@ -208,10 +178,12 @@ def refuse_small_machine(name: str, device: Device) -> None:
 
 def conversations(device: Device, name: str = "omni-thinker") -> tuple[int, int]:
     """Bytes of the weights of a released thinker, and how many conversations of 8192 tokens fit beside them."""
-    thinker = next(family.thinker for family in families() if family.thinker and name in family.thinker.made_up)
-    config = thinker.made_up_config(Path(f"{load.RANDOM}{name}"))
+    thinker = made_up_thinker(name)
+    config = thinker.made_up_config(Path(f"{load.RANDOM}{name}"), name)
     shape, element = config.shape.stack, dtype_of(load.dtype_for("auto", device)).itemsize
-    weights = sum(weight.numel() for weight in thinker.part(config, device.ops()).module.parameters()) * element
+    weights = (
+        sum(weight.numel() for weight in thinker.parts(config, device.ops()).thinker.module.parameters()) * element
+    )
     each = 2 * shape.layers * shape.kv_heads * shape.head_dim * POSITIONS * element
     room = device.free_bytes() - weights - (KEPT_FREE if device.captures else 0)
     return weights, max(0, room // each - 1)

@@ -18,5 +18,5 @@ def test_silence_and_the_shortest_clip() -> None:
 
 
 def test_the_released_tower_has_the_released_size() -> None:
-    part = tower_part(made_up_thinker_config(Path("random:omni-thinker")))
+    part = tower_part(made_up_thinker_config(Path("random:omni-thinker")), "omni")
     assert round(sum(weight.numel() for weight in part.module.parameters()) / 1e5) == 6479  # 647.9 M

@@ -11,21 +11,6 @@ from omnitts_cli.models.roles import Cloner, SpeechModel
 from omnitts_cli.models.shapes import DecoderShape
 from omnitts_cli.models.sources import Names
 
-
-@dataclass(frozen=True)
-class ThinkerFamily:
-    """The part of a family that answers questions in text."""
-
-    read_config: Callable[[Path], Any]
-    part: Callable[..., Any]  # config, ops -> a Part
-    tower: Callable[[Any], Any]  # config -> a Part; None: the model takes no sound
-    projection: Callable[[Any], Any]  # config -> a Part; None: the model does not speak its answers
-    # name, config, filled part, tokenizer, filled tower, filled projection or None -> a TextModel
-    assemble: Callable[..., Any]
-    made_up: tuple[str, ...]  # names of its models of random weights, without "random:"
-    made_up_config: Callable[[Path], Any]
-
-
 Tensors = tuple[Names, dict[str, tuple[int, ...]], str, tuple[str, ...]]
 """Names and shapes of the tensors of a network, their folder inside that of the model, and patterns of names in the
 same files that belong to other networks."""
@@ -53,5 +38,5 @@ class Family:
     cloner: Callable[..., Cloner | None] = lambda *_: None  # config, what fills a Part, place
     stored: Callable[[Any], Stored] | None = None  # config -> what `compiled` needs
     compiled: Callable[..., SpeechModel] | None = None  # name, config, a Compute, tokenizer; None: with PyTorch only
-    thinker: ThinkerFamily | None = None
+    thinker: Family | None = None  # the part that answers questions in text; its parts take more arguments
     complete: Callable[[str, str | None], str] = lambda name, variant: name  # a short name and its variant -> a name

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from omnitts_cli.families.common.family import Family, ThinkerFamily
+from omnitts_cli.families.common.family import Family
 from omnitts_cli.families.common.fields import Fields
 from omnitts_cli.families.common.names import language_names
 from omnitts_cli.families.common.parts import Language, Part, Parts
@@ -24,10 +24,8 @@ from omnitts_cli.families.qwen3_omni.prompt import OmniPrompter
 from omnitts_cli.families.qwen3_omni.thinker import (
     assemble_thinker,
     made_up_thinker_config,
-    projection_part,
     read_thinker_config,
-    thinker_part,
-    tower_part,
+    thinker_parts,
 )
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
@@ -84,13 +82,12 @@ FAMILY = Family(
     assemble=assemble,
     made_up=(released.NAME,),
     made_up_config=_made_up_config,
-    thinker=ThinkerFamily(
+    thinker=Family(
+        model_type=released.FAMILY,
         read_config=read_thinker_config,
-        part=thinker_part,
-        tower=tower_part,
-        projection=projection_part,
+        parts=thinker_parts,
         assemble=assemble_thinker,
         made_up=(released.THINKER,),
-        made_up_config=made_up_thinker_config,
+        made_up_config=lambda file, name: made_up_thinker_config(file),
     ),
 )

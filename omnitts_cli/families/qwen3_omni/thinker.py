@@ -152,10 +152,10 @@ def tower_names(shape: TowerShape) -> Names:
     return table | {f"{ours}.{kind}": One(f"{theirs}.{other}.{kind}") for ours, other, kind in both}
 
 
-def tower_part(config: ThinkerConfig) -> Part | None:
-    """The audio tower without values; None for a model that takes no sound."""
+def tower_part(config: ThinkerConfig, name: str) -> Part:
+    """The audio tower without values, or an error for a model that takes no sound."""
     if config.audio is None or config.ids.sound is None:
-        return None
+        raise ModelError(f"{name} does not accept sound", hint='omnitts ask "a question"')
     shape = tower_shape(config.audio, config.shape.stack.hidden)
     with torch.device("meta"):
         tower = AudioTower(shape)
@@ -169,11 +169,12 @@ def tapped_layer(config: ThinkerConfig) -> int | None:
     return config.talker.whole("accept_hidden_layer", config.shape.stack.layers - 1, 0)
 
 
-def projection_part(config: ThinkerConfig) -> Part | None:
-    """From hidden states of the thinker to rows of the talker, without values; None as for `tapped_layer`."""
-    if tapped_layer(config) is None:
-        return None
-    assert config.talker is not None
+def projection_part(config: ThinkerConfig, name: str) -> Part:
+    """From hidden states of the thinker to rows of the talker, without values, or an error for a model that only
+    writes.
+    """
+    if config.talker is None or tapped_layer(config) is None:
+        raise ModelError(f"{name} answers in text; it cannot speak", hint='omnitts ask --text-only "a question"')
     at = config.talker.part("text_config")
     inner, width = at.whole("intermediate_size", 8 * WIDTH), at.whole("hidden_size", WIDTH)
     with torch.device("meta"):
@@ -187,25 +188,34 @@ def projection_part(config: ThinkerConfig) -> Part | None:
     return Part(projection, names, "", None, float32=False)
 
 
-def thinker_part(config: ThinkerConfig, ops: Ops = plain.OPS) -> Part:
-    """The module without values: nothing large is allocated before the files are compared."""
+@dataclass(frozen=True)
+class ThinkerParts:
+    """With the tower, a thinker takes sound; with both, its talker can read recordings."""
+
+    thinker: Part
+    tower: Part | None = None
+    projection: Part | None = None
+
+    def all(self) -> list[Part]:
+        return [part for part in (self.thinker, self.tower, self.projection) if part is not None]
+
+
+def thinker_parts(
+    config: ThinkerConfig, ops: Ops = plain.OPS, name: str = "", sound: bool = False, speech: bool = False
+) -> ThinkerParts:
+    """The modules without values: nothing large is allocated before the files are compared. ModelError where the model
+    called `name` cannot take `sound`, or speak.
+    """
     with torch.device("meta"):
         thinker = Thinker(config.shape, ops.long or ops)
-    return Part(thinker, thinker_names(config.shape), "", BESIDE, float32=False)
+    part = Part(thinker, thinker_names(config.shape), "", BESIDE, float32=False)
+    projection = projection_part(config, name) if speech else None
+    return ThinkerParts(part, tower_part(config, name), projection) if sound else ThinkerParts(part)
 
 
-def assemble_thinker(
-    name: str,
-    config: ThinkerConfig,
-    part: Part,
-    tokenizer: TextTokenizer,
-    tower: Part | None = None,
-    projection: Part | None = None,
-) -> TextModel:
-    """Filled parts -> the model that the engine runs. Without the tower, it takes no sound; with both, its talker can
-    read recordings.
-    """
-    thinker = part.module
+def assemble_thinker(name: str, config: ThinkerConfig, parts: ThinkerParts, tokenizer: TextTokenizer) -> TextModel:
+    """Filled parts -> the model that the engine runs."""
+    thinker, tower, projection = parts.thinker.module, parts.tower, parts.projection
     assert isinstance(thinker, Thinker)
     thinker.eval().requires_grad_(False)
     facts = TextFacts(

@@ -15,7 +15,7 @@ from omnitts_cli.families.qwen3_omni.thinker import (
     assemble_thinker,
     made_up_thinker_config,
     read_thinker_config,
-    thinker_part,
+    thinker_parts,
 )
 from omnitts_cli.kernels import plain
 from omnitts_cli.models.thinker import TextModel
@@ -28,9 +28,10 @@ CASES = ("text", "text_no_system", "text_history", "text_cut", "text_cut_and_one
 def thinker() -> TextModel:
     folder = thinker_folder()
     config = read_thinker_config(folder)
-    part = thinker_part(config, plain.OPS)
+    parts = thinker_parts(config, plain.OPS)
+    part = parts.thinker
     fill(part.module, part.names, Checkpoint.open(folder), "cpu", torch.float32, unused=part.leftover)
-    return assemble_thinker("thinker", config, part, read_tokenizer(folder, config.text_vocabulary))
+    return assemble_thinker("thinker", config, parts, read_tokenizer(folder, config.text_vocabulary))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -45,7 +46,7 @@ def test_the_last_logits_of_every_question(name: str) -> None:
 
 def test_the_released_config_has_the_released_size() -> None:
     config = made_up_thinker_config(Path("random:omni-thinker"))
-    module = thinker_part(config).module
+    module = thinker_parts(config).thinker.module
     count = sum(weight.numel() for weight in module.parameters())
     assert count == 30_532_646_912  # the published 31,719,205,488 less ears (647.9 M) and eyes (538.6 M)
     assert config.tokens == 151_676
