@@ -30,7 +30,7 @@ from omnitts_cli.models.codec_layout import (
     tracks_of,
 )
 from omnitts_cli.models.prompts import Place
-from omnitts_cli.models.roles import KeyValues, SpeechModel
+from omnitts_cli.models.roles import KeyValues, SlotDecoder, SpeechModel
 from omnitts_cli.models.shapes import (
     DecoderShape,
     Facts,
@@ -315,8 +315,8 @@ class CompiledNetworks:
         return lambda slots, width: made(slots, cache.taken())
 
 
-class HostDecoder:
-    """The codec's decoder in the library. Fills the SlotDecoder role."""
+class HostDecoder(SlotDecoder):
+    """The codec's decoder in the library."""
 
     in_c = True
 
@@ -333,16 +333,7 @@ class HostDecoder:
         state = {"history": self._history, "frames": self._frames, "keys": keys, "values": values}
         parts = decoder_parts(layout, shape, tracks, np.ascontiguousarray, codec.size_bytes, **state)
         self.decode = networks.NativeDecoder(compute.native, parts, compute.eight)
-        """The next codes [B, T, G] of slots [B] -> sound [B, samples] float32."""
         self.beside = self.decode.threads == 1
-
-    def prepare(self, sizes: Any) -> None:
-        """Nothing to do here."""
-
-    def clear(self, slots: np.ndarray) -> None:
-        """New streams start in `slots` [N]. Keys and values stay: those before the first frame are masked."""
-        self._history[slots] = 0
-        self._frames[slots] = 0
 
 
 @dataclass(kw_only=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from omnitts_cli.kernels.arrays import join, zeros
+from omnitts_cli.kernels.arrays import fill_rows, join, zeros
 from omnitts_cli.kernels.ops import EIGHT, Columns, Ops, type_name
 from omnitts_cli.models.prompts import Prompter
 from omnitts_cli.models.shapes import Facts
@@ -76,23 +76,23 @@ class KeyValues:
             part[:, slot : slot + 1] = 0
 
 
-class SlotDecoder(Protocol):
+class SlotDecoder:
     """A codec with the state of many streams in slots."""
 
-    in_c: bool  # decoding is one call that releases Python's lock; calls for different slots may run in parallel
-    beside: bool  # such a call has one thread, so it runs beside the frames
+    in_c = False  # decoding is one call that releases Python's lock; calls for different slots may run in parallel
+    beside = False  # such a call has one thread, so it runs beside the frames
+    decode: Callable[[Tensor, Tensor], Tensor]
+    """The next codes [B, T, G] of slots [B] -> sound [B, T * samples_per_frame] float32."""
+    _history: Tensor  # [slots, columns] of all tracks
+    _frames: Tensor  # [slots] so far
 
     def prepare(self, sizes: Sequence[tuple[int, int]]) -> None:
-        """Announce the sizes of later calls, (frames, rows)."""
-        ...
+        """Announces the sizes of later calls, (frames, rows). Most decoders have nothing to do."""
 
     def clear(self, slots: Tensor) -> None:
-        """New streams start in `slots` [N]."""
-        ...
-
-    def decode(self, codes: Tensor, slots: Tensor) -> Tensor:
-        """The next codes [B, T, G] of `slots` [B] -> sound [B, samples] float32."""
-        ...
+        """New streams start in `slots` [N]. Keys and values stay: those before the first frame are masked."""
+        fill_rows(self._history, slots, 0)
+        fill_rows(self._frames, slots, 0)
 
 
 @dataclass(frozen=True)

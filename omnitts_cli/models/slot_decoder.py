@@ -68,18 +68,13 @@ def call_bytes(codec: UpsamplingDecoder, frames: int, rows: int) -> int:
     )
 
 
-class StepSlotDecoder:
+class StepSlotDecoder(SlotDecoder):
     """Runs the codec's own step on the slots' rows of its state."""
-
-    in_c = beside = False
 
     def __init__(self, codec: UpsamplingDecoder, slots: int, device: torch.device, dtype: torch.dtype) -> None:
         self._codec = codec
         self._state = codec.initial_state(slots, device, dtype)
         self._fresh = codec.initial_state(1, device, dtype)
-
-    def prepare(self, sizes: Sequence[tuple[int, int]]) -> None:
-        """Announce the sizes of later calls, (frames, rows); nothing to do here."""
 
     def clear(self, slots: Tensor) -> None:
         """New streams start in `slots` [N]."""
@@ -96,7 +91,7 @@ class StepSlotDecoder:
         return sound
 
 
-class FusedSlotDecoder:
+class FusedSlotDecoder(SlotDecoder):
     """Runs the decoder over `ops`; a chunk has at most `longest` frames."""
 
     def __init__(
@@ -147,11 +142,6 @@ class FusedSlotDecoder:
                 self.decode(codes, codes[:, 0, 0])
 
         self._ops.warm_up(step)
-
-    def clear(self, slots: Tensor) -> None:
-        """New streams start in `slots` [N]. Keys and values stay: those before the first frame are masked."""
-        self._history.index_fill_(0, slots, 0)
-        self._frames.index_fill_(0, slots, 0)
 
     def decode(self, codes: Tensor, slots: Tensor) -> Tensor:
         """The next codes [B, T, G] of slots [B] -> sound [B, T * samples_per_frame], float32."""

@@ -181,9 +181,8 @@ def conversations(device: Device, name: str = "omni-thinker") -> tuple[int, int]
     thinker = made_up_thinker(name)
     config = thinker.made_up_config(Path(f"{load.RANDOM}{name}"), name)
     shape, element = config.shape.stack, dtype_of(load.dtype_for("auto", device)).itemsize
-    weights = (
-        sum(weight.numel() for weight in thinker.parts(config, device.ops()).thinker.module.parameters()) * element
-    )
+    module = thinker.parts(config, device.ops()).thinker.module
+    weights = sum(weight.numel() for weight in module.parameters()) * element
     each = 2 * shape.layers * shape.kv_heads * shape.head_dim * POSITIONS * element
     room = device.free_bytes() - weights - (KEPT_FREE if device.captures else 0)
     return weights, max(0, room // each - 1)
