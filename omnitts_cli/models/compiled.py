@@ -30,7 +30,7 @@ from omnitts_cli.models.codec_layout import (
     tracks_of,
 )
 from omnitts_cli.models.prompts import Place
-from omnitts_cli.models.roles import KeyValues, SlotDecoder, SpeechModel
+from omnitts_cli.models.roles import KeyValues, Prefix, SlotDecoder, SpeechModel
 from omnitts_cli.models.shapes import (
     DecoderShape,
     Facts,
@@ -219,6 +219,16 @@ class HostCache(KeyValues):
         self._write()
         return self._values
 
+    @property
+    def capacity(self) -> int:
+        """As in KeyValues."""
+        return self._keys.shape[3]
+
+    def prefix(self, rows: int, slot: int) -> Prefix:
+        """As in KeyValues."""
+        at = slice(slot, slot + 1)
+        return self.keys[:, at, :, :rows].copy(), self.values[:, at, :, :rows].copy()
+
 
 def _small_pages(shape: tuple[int, ...], kind: Any) -> np.ndarray:
     """Zeros that take memory as they are written. NumPy asks for pages of 2 MiB, and every head of every slot would
@@ -334,6 +344,11 @@ class HostDecoder(SlotDecoder):
         parts = decoder_parts(layout, shape, tracks, np.ascontiguousarray, codec.size_bytes, **state)
         self.decode = networks.NativeDecoder(compute.native, parts, compute.eight)
         self.beside = self.decode.threads == 1
+
+    def clear(self, slots: np.ndarray) -> None:
+        """As in SlotDecoder."""
+        self._history[slots] = 0
+        self._frames[slots] = 0
 
 
 @dataclass(kw_only=True)

@@ -20,7 +20,7 @@ from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import FusedStack, LayerWeights, Normed, Ops
 from omnitts_cli.models.experts import Experts
 from omnitts_cli.models.parameters import random
-from omnitts_cli.models.roles import KeyValues
+from omnitts_cli.models.roles import KeyValues, Prefix
 from omnitts_cli.models.shapes import StackShape, same_angles
 
 
@@ -68,6 +68,17 @@ class KVCache(KeyValues):
         make = zeros if cleared else torch.empty
         keys, values = make((2, *size), device=device, dtype=dtype)
         return KVCache(keys, values, *turns)
+
+    @property
+    def capacity(self) -> int:
+        """As in KeyValues."""
+        return self.keys.shape[3]
+
+    def prefix(self, rows: int, slot: int) -> Prefix:
+        """As in KeyValues."""
+        first = (part[:, slot : slot + 1, :, :rows] for part in (self.keys, self.values))
+        keys, values = (part.clone(memory_format=torch.contiguous_format) for part in first)
+        return keys, values
 
 
 @dataclass(frozen=True)

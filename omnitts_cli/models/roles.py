@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from omnitts_cli.kernels.arrays import fill_rows, join, zeros
+from omnitts_cli.kernels.arrays import zeros
 from omnitts_cli.kernels.ops import EIGHT, Columns, Ops, type_name
 from omnitts_cli.models.prompts import Prompter
 from omnitts_cli.models.shapes import Facts
@@ -58,7 +58,7 @@ class KeyValues:
     @property
     def capacity(self) -> int:
         """Positions per slot."""
-        return len(self.cos)
+        raise NotImplementedError
 
     def copy_prefix(self, prefix: Prefix, rows: int, slots: Tensor) -> None:
         """Copy the first `rows` positions of `prefix` into each of `slots` [N]."""
@@ -67,8 +67,7 @@ class KeyValues:
 
     def prefix(self, rows: int, slot: int) -> Prefix:
         """A copy of the first `rows` positions of a slot."""
-        keys, values = (join([part[:, slot : slot + 1, :, :rows]]) for part in (self.keys, self.values))
-        return keys, values
+        raise NotImplementedError
 
     def clear(self, slot: int) -> None:
         """Zero a slot. Only needed after NaN: a masked NaN still spreads through sums."""
@@ -83,16 +82,13 @@ class SlotDecoder:
     beside = False  # such a call has one thread, so it runs beside the frames
     decode: Callable[[Tensor, Tensor], Tensor]
     """The next codes [B, T, G] of slots [B] -> sound [B, T * samples_per_frame] float32."""
-    _history: Tensor  # [slots, columns] of all tracks
-    _frames: Tensor  # [slots] so far
 
     def prepare(self, sizes: Sequence[tuple[int, int]]) -> None:
         """Announces the sizes of later calls, (frames, rows). Most decoders have nothing to do."""
 
     def clear(self, slots: Tensor) -> None:
         """New streams start in `slots` [N]. Keys and values stay: those before the first frame are masked."""
-        fill_rows(self._history, slots, 0)
-        fill_rows(self._frames, slots, 0)
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)

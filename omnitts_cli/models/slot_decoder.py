@@ -143,6 +143,11 @@ class FusedSlotDecoder(SlotDecoder):
 
         self._ops.warm_up(step)
 
+    def clear(self, slots: Tensor) -> None:
+        """As in SlotDecoder."""
+        self._history.index_fill_(0, slots, 0)
+        self._frames.index_fill_(0, slots, 0)
+
     def decode(self, codes: Tensor, slots: Tensor) -> Tensor:
         """The next codes [B, T, G] of slots [B] -> sound [B, T * samples_per_frame], float32."""
         if self._fused is not None:

@@ -31,14 +31,15 @@ class SpeechEngine(ABC):
     RemoteEngine are such engines; model, device and plan are what is known here of one that is elsewhere.
     """
 
+    broken: BaseException | None = None
+    """The exception that stopped the engine."""
+
     def __init__(self, model: Any, device: Any, plan: Any) -> None:
         self.model, self.device, self.plan = model, device, plan
         self.process = os.getpid()
         """The number of the process that opened it; it speaks in no other."""
         self.after_step: Callable[[], None] = lambda: None
         """Called on the thread of the callbacks when those of a step, or of a failure, are done."""
-        self.broken: BaseException | None = None
-        """The exception that stopped the engine."""
         self._lock, self._closed = threading.Lock(), False
         self._callbacks: dict[str, Callback] = {}  # by request name, of requests that were not cancelled
         self._forgotten: deque[str] = deque()  # requests to cancel, named by finalizers
@@ -157,11 +158,12 @@ def require_process(number: int) -> None:
 class Loop(SpeechEngine):
     """An engine and the thread that steps it."""
 
+    _thread: threading.Thread | None = None
+    _step_began: float | None = None
+
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine.model, engine.device, engine.plan)
         self.engine, self._wake = engine, threading.Event()
-        self._thread: threading.Thread | None = None
-        self._step_began: float | None = None
 
     @property
     def queued(self) -> int:
@@ -238,6 +240,6 @@ class Loop(SpeechEngine):
     def _deliver(self, news: Chunk | Failed) -> None:
         last = not isinstance(news, Chunk) or news.last
         with self._lock:
-            callback = self._ended(news.request) if last else self._callbacks.get(news.request)
+            callback = self._callbacks.pop(news.request, None) if last else self._callbacks.get(news.request)
         if callback is not None:
             callback(news)

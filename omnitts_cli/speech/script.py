@@ -5,6 +5,8 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import Protocol
 
 from omnitts_cli.errors import OmniError
 from omnitts_cli.text.piece import Piece
@@ -12,57 +14,57 @@ from omnitts_cli.text.piece import Piece
 PIECES_AHEAD = 256  # pieces buffered if a pipe writes faster than speech is made
 
 
-class Script:
+class Script(Protocol):
     """Where pieces come from."""
 
-    def __init__(self, chars: int | None = None, notices: list[str] | None = None) -> None:
-        self.chars = chars
-        """Characters of the whole text, if known."""
-        self.ended = False
-        """Whether there are no more pieces."""
-        self.notices = [] if notices is None else notices
-        """Notices about the text so far; the reader removes those that it has reported."""
-        self.notify: Callable[[], None] = lambda: None
-        """Called, in any thread, when a new piece is available."""
-        self._first: list[Piece] = []
+    ended: bool
+    """Whether there are no more pieces."""
+    chars: int | None
+    """Characters of the whole text, if known."""
+    notify: Callable[[], None]
+    """Called, in any thread, when a new piece is available."""
+    notices: list[str]
+    """Notices about the text so far; the reader removes those that it has reported."""
 
     def take(self, wait_s: float) -> Piece | None:
-        """Returns the next piece; None if none arrives within the time."""
-        return self._first.pop() if self._first else self._next(wait_s)
+        """Returns the next piece; None if there is none yet."""
 
     def peek(self, wait_s: float) -> Piece | None:
-        """Returns the first piece without taking it; None if none arrives within the time. Raises if there is certainly
-        none."""
-        self._first = self._first or [piece for piece in [self._next(wait_s)] if piece]
-        return self._first[0] if self._first else None
-
-    def _next(self, wait_s: float) -> Piece | None:
-        """The next piece; None if there is none yet."""
-        return None
+        """Returns the first piece without taking it, or raises if there is certainly none."""
 
 
-class Fed(Script):
-    """The script of live speech: it has no pieces and only tracks whether the text has ended."""
-
-
-class Written(Script):
+class Written:
     """A complete text. Pieces are split off lazily."""
 
     def __init__(self, pieces: Iterator[Piece], chars: int | None, notices: list[str] | None = None) -> None:
-        super().__init__(chars, notices)
         self._pieces = pieces
+        self.chars, self.ended = chars, False
+        self.notices = [] if notices is None else notices
+        self.notify: Callable[[], None] = lambda: None
 
-    def _next(self, wait_s: float) -> Piece | None:
+    def take(self, wait_s: float) -> Piece | None:
+        """Returns the next piece."""
         piece = next(self._pieces, None)
         self.ended = piece is None
         return piece
 
+    def peek(self, wait_s: float) -> Piece | None:
+        """Returns the first piece."""
+        piece = next(self._pieces, None)
+        if piece is not None:
+            self._pieces = chain([piece], self._pieces)
+        return piece
 
-class Piped(Script):
+
+class Piped:
     """A text that is still arriving. A thread reads it, so that speaking never waits for input."""
 
     def __init__(self, lines: Iterator[list[Piece]], notices: list[str]) -> None:
-        super().__init__(notices=notices)
+        self.chars: int | None = None
+        self.ended = False
+        self.notices = notices
+        self.notify: Callable[[], None] = lambda: None
+        self._first: list[Piece] = []
         self._queue: queue.Queue[Piece | OmniError | None] = queue.Queue(PIECES_AHEAD)
         threading.Thread(target=self._read, args=(lines,), daemon=True).start()
 
@@ -79,7 +81,10 @@ class Piped(Script):
         self._queue.put(found)
         self.notify()
 
-    def _next(self, wait_s: float) -> Piece | None:
+    def take(self, wait_s: float) -> Piece | None:
+        """Returns the next piece; None if none arrives within the time."""
+        if self._first:
+            return self._first.pop()
         if self.ended:
             return None
         try:
@@ -91,3 +96,24 @@ class Piped(Script):
             raise found
         self.ended = found is None
         return found
+
+    def peek(self, wait_s: float) -> Piece | None:
+        """Returns the first piece; None if none arrives within the time."""
+        self._first = self._first or [piece for piece in [self.take(wait_s)] if piece]
+        return self._first[0] if self._first else None
+
+
+class Fed:
+    """The script of live speech: it has no pieces and only tracks whether the text has ended."""
+
+    def __init__(self) -> None:
+        self.chars: int | None = None
+        self.ended = False
+        self.notices: list[str] = []
+        self.notify: Callable[[], None] = lambda: None
+
+    def take(self, wait_s: float) -> None:
+        """Returns nothing."""
+
+    def peek(self, wait_s: float) -> None:
+        """Returns nothing."""

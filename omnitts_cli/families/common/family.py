@@ -32,7 +32,7 @@ class Family:
     model_type: str  # in config.json
     read_config: Callable[[Path], Any]  # -> a Config
     parts: Callable[..., Any]  # config, ops -> Parts, those for speaking
-    assemble: Callable[..., SpeechModel]  # name, config, filled parts, tokenizer, place, ops
+    assemble: Callable[..., Any]  # name, config, filled parts, tokenizer, place, ops
     made_up: tuple[str, ...]  # names of its models of random weights, without "random:"
     made_up_config: Callable[[Path, str], Any]  # of one of these, and what to call its file
     cloner: Callable[..., Cloner | None] = lambda *_: None  # config, what fills a Part, place
