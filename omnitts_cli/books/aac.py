@@ -1,7 +1,5 @@
 """Encoded sound into an mp4 file with chapters, tags and a cover, by ffmpeg. `audio/pyav.py` does the same by PyAV."""
 
-from __future__ import annotations
-
 import subprocess
 import tempfile
 from pathlib import Path

@@ -3,8 +3,6 @@ unit counts when its JSON file exists; its sound is written, synced and renamed 
 content, so several runs may share a folder, and files never change.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

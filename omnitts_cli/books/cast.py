@@ -4,8 +4,6 @@
     {"ANNA": {"voice": "clara"}, "BEN": {"ref_audio": "ben.wav"}, "NARRATOR": {"description": "a deep, slow man"}}
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping

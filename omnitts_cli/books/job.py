@@ -4,8 +4,6 @@ All units are known before a model is loaded. Those that the cache lacks are spo
 the output in order, as soon as the next unit is there.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -185,7 +183,7 @@ class BookJob:
             return result
         return self._levelled(chapters, place, writer)
 
-    def _levelled(self, chapters: list[Chapter], place: Place, writer: BookWriter) -> BookResult:
+    def _levelled(self, chapters: list[Chapter], place: Place, writer: "BookWriter") -> BookResult:
         """Writes everything at its level, which is known only now."""
         result, meter, notices = writer.result, writer.meter, list[str]()
         assert meter is not None
@@ -202,7 +200,7 @@ class BookJob:
         result.wall_s = writer.pace.wall_s
         return result
 
-    def _speak(self, tts: TTS, units: list[tuple[str, BookUnit]], writer: BookWriter) -> None:
+    def _speak(self, tts: TTS, units: list[tuple[str, BookUnit]], writer: "BookWriter") -> None:
         speech = replace(self.speech, language=self._language(tts, units[0][1]))
         speaker = UnitSpeaker(tts, writer.cache, self.text, speech, self.subtype, self.tell)
         speaker.open_voices(list(dict.fromkeys(unit.member for _, unit in units)))

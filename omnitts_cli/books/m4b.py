@@ -4,8 +4,6 @@ Sound is encoded into a file while speech is made; chapters are known at the end
 into the final file together with them.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """What a book's file says about itself: tags, chapters, cover."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 

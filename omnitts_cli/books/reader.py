@@ -1,7 +1,5 @@
 """Read a book: files of any text format become one document in chapters; and which chapters are wanted."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """UnitSpeaker: speaks units into the cache, several at a time, so that sentences of many units share the engine."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Sequence
 

@@ -3,8 +3,6 @@
 Each file has a place for comments near its beginning. It is written again with them, the sound itself as it is.
 """
 
-from __future__ import annotations
-
 import base64
 import struct
 from collections.abc import Callable, Iterator

@@ -4,8 +4,6 @@ The text itself decides where a unit ends, so a change early in a chapter does n
 that changed is spoken again.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The end of `omnitts doctor`: what runs on this machine, what would be faster, and what to type."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from omnitts_cli.errors import OmniError

@@ -1,7 +1,5 @@
 """The `omnitts` command: its subcommands, and the only place where an error becomes an exit code."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

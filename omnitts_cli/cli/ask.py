@@ -1,7 +1,5 @@
 """omnitts ask: questions to a language model, and its answers as text, or as text and speech, as they are generated."""
 
-from __future__ import annotations
-
 import os
 import stat
 import sys
@@ -110,7 +108,7 @@ class AskCommand:
         if self.question.audio:
             raise UsageError("--audio cannot be used with --llm, which takes text only", hint="leave one of them out")
 
-    def questions(self) -> tuple[list[str], tuple[Sound, ...]]:
+    def questions(self) -> tuple[list[str], tuple["Sound", ...]]:
         """What is asked, with a recording; nothing for a conversation at a terminal."""
         typed = " ".join(self.words or [])
         if self.question.lines:
@@ -202,7 +200,7 @@ class AskCommand:
         return {name: getattr(self.question, name) for name in SAMPLED}
 
     def print_answer(
-        self, talk: Conversation, words: str, chat: ChatFile | None, stage: Stage | None, sounds: Sequence[Sound] = ()
+        self, talk: Conversation, words: str, chat: ChatFile | None, stage: Stage | None, sounds: Sequence["Sound"] = ()
     ) -> None:
         """Prints one answer as it is written, speaks it if there is a place for its sound, and keeps it."""
         reply: Reply
@@ -317,7 +315,7 @@ class AskCommand:
                 console.problem(error)
 
 
-def recording(name: str) -> Sound:
+def recording(name: str) -> "Sound":
     """The recording of --audio, read before the model is loaded."""
     if name == "-" and sys.stdin is not None and sys.stdin.isatty():
         hint = "arecord -d 5 -f S16_LE -r 16000 | omnitts ask --audio -"

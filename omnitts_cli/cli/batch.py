@@ -1,7 +1,5 @@
 """omnitts batch: speak the rows of a manifest into a corpus."""
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

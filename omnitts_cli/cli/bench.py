@@ -1,7 +1,5 @@
 """omnitts bench: measure speed and latency, of a model on this machine or of a server."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """omnitts clone: speak text in a voice like that of a clip."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import sys

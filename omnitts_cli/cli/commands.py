@@ -5,8 +5,6 @@ imported when it runs. A body is a function of plain values: it gets each group 
 of its own, under the name that it has in its row; what speaks a text gets a Job (cli/run.py:Command.for_body).
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Collection, Iterable
 from pathlib import Path

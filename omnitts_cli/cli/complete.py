@@ -1,7 +1,5 @@
 """What a shell completes: names of voices, models, presets, keys and pages. Imported when a shell asks."""
 
-from __future__ import annotations
-
 import json
 
 from omnitts_cli.cli.commands import TOPICS

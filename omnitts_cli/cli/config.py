@@ -1,7 +1,5 @@
 """omnitts config: shows settings and where they come from, and edits the user's file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -2,8 +2,6 @@
 but cli/run.py reads what follows the name of one, and runs it.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 import shlex

@@ -1,7 +1,5 @@
 """omnitts serve --print-unit and --print-compose: the files of deploy/, with the path of this installation."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Collection, Mapping

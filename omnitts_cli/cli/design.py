@@ -1,7 +1,5 @@
 """omnitts design: speak text in a voice made from a description."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """omnitts doctor: checks this machine, one line per check."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """omnitts help: pages from the Markdown files in omnitts_cli/help, and manual pages. omnitts completion: shells."""
 
-from __future__ import annotations
-
 import io
 import re
 import shutil

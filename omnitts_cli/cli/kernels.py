@@ -1,7 +1,5 @@
 """omnitts doctor --kernels: which kernel runs each part of the work, why, what it gains, what would be preferred."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

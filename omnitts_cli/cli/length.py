@@ -1,7 +1,5 @@
 """How long the speech of files will be: said before it begins, and asked about if it is more than --max-hours."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """omnitts help --man DIR: manual pages, made of the table of commands and the help pages."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """omnitts mcp: tools that speak, for programs that use the Model Context Protocol."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

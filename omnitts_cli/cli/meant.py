@@ -1,7 +1,5 @@
 """What was meant by an option that does not exist, or by a word too many."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """omnitts models: lists, downloads, verifies and removes models."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from omnitts_cli.errors import ModelError

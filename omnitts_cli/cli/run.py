@@ -2,8 +2,6 @@
 is imported.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -289,7 +287,7 @@ def body_of(row: Command) -> Callable[..., Any]:
     return body
 
 
-def warn(layers: Layers) -> None:
+def warn(layers: "Layers") -> None:
     """Warns about unknown variables and unusable files."""
     for name, hint in layers.unknown_variables():
         console.warning(f"unknown setting {name}", hint=hint)
@@ -297,7 +295,7 @@ def warn(layers: Layers) -> None:
         console.warning(f"{error.message}; its settings are ignored", cause=error.cause, hint=error.hint)
 
 
-def refuse_idle(options: list[Field], typed: Mapping[str, Any], layers: Layers) -> None:
+def refuse_idle(options: list[Field], typed: Mapping[str, Any], layers: "Layers") -> None:
     """Refuses a typed option that has no effect without another. In a settings file it is allowed."""
     depends = [field for field in options if field.setting.needs and typed[field.name] is not None]
     if not depends:
@@ -318,7 +316,7 @@ def refuse_idle(options: list[Field], typed: Mapping[str, Any], layers: Layers) 
             raise UsageError(without, hint="   or   ".join(would))
 
 
-def with_origin(error: OmniError, layers: Layers, options: Iterable[Field]) -> OmniError:
+def with_origin(error: OmniError, layers: "Layers", options: Iterable[Field]) -> OmniError:
     """The error; if the voice or model in it was not typed, it says where it is set."""
     for one in options:
         value, origin = layers.origin(one) if one.name in ("voice", "model") else (None, "typed")

@@ -1,7 +1,5 @@
 """omnitts say: speak text. omnitts play: speak live, through the loudspeaker, while the text is still arriving."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, count

@@ -1,7 +1,5 @@
 """omnitts serve: speech over HTTP for other programs, from one warm engine."""
 
-from __future__ import annotations
-
 import socket
 import sys
 from collections.abc import Mapping
@@ -66,7 +64,7 @@ def serve(
         tell_addresses(sockets, serving.host, wyoming)
         settings = {**opener.settings, "patient": True}
 
-        def load(model: ServedModel) -> TTS:
+        def load(model: "ServedModel") -> TTS:
             console.note(f"loading {model.name} ...")
             return models.load(engines, settings, console.notice, model)
 

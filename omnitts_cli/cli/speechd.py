@@ -1,7 +1,5 @@
 """omnitts speechd: a module of Speech Dispatcher, through which screen readers speak."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from contextlib import ExitStack
@@ -37,7 +35,7 @@ def speechd(install: bool, uninstall: bool, print_generic: bool, speech: Speech,
 
     with ExitStack() as closing:
 
-        def load() -> TTS:
+        def load() -> "TTS":
             tts = closing.enter_context(opener.of_voice(speech))
             from omnitts_cli.server.models import warm_up
 

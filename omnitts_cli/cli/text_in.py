@@ -1,7 +1,5 @@
 """Where the text comes from: words on the command line, files, or a pipe that may stay open; and --dry-run."""
 
-from __future__ import annotations
-
 import os
 import re
 import select

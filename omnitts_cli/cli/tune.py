@@ -1,7 +1,5 @@
 """omnitts tune: teach a model a voice from a person's recordings."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from omnitts_cli.cli.job import ModelOpener

@@ -1,7 +1,5 @@
 """omnitts voices: the voices of a model and the saved ones; making, moving and blending them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

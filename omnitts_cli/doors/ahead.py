@@ -1,7 +1,5 @@
 """Ahead: makes what is likely to be asked for next, on a thread of its own, while nothing is spoken."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Lines of a protocol on the standard streams: read with a limit, written whole by several threads."""
 
-from __future__ import annotations
-
 import threading
 from typing import BinaryIO
 

@@ -4,8 +4,6 @@ A message is a line of JSON-RPC 2.0. Calls of tools run on threads of their own,
 is spoken. Hosts that run side by side take turns: see `desk.turn`.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor

@@ -2,8 +2,6 @@
 user. The server's words for them are those of Speech Dispatcher.
 """
 
-from __future__ import annotations
-
 import html
 import re
 from collections import OrderedDict

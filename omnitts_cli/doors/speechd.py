@@ -4,8 +4,6 @@ Commands and their data arrive as lines; each is answered with a line that begin
 begin with 7. Sound goes to the server, which plays it. One thread reads commands, another speaks.
 """
 
-from __future__ import annotations
-
 import re
 import threading
 from collections.abc import Callable, Iterator

@@ -3,8 +3,6 @@
 An object is there complete, or not at all; nothing can be appended. Names are paths below the URL.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 import time

@@ -4,8 +4,6 @@ Ray places workers and starts them again. No sound passes through Ray: workers w
 back.
 """
 
-from __future__ import annotations
-
 import socket
 import time
 from contextlib import suppress

@@ -4,8 +4,6 @@ In the key: text, voice, language, style, sampling, speed, seed, limits, splitti
 its precision are added when they are known. Not in it: id, path, device, slots, order.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

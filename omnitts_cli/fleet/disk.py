@@ -3,8 +3,6 @@
 Also the lock that keeps a second run out of a folder.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -4,8 +4,6 @@ The sound comes first, then its details, then its record, each synced before the
 with a wrong checksum; a partial record at the end is cut off.
 """
 
-from __future__ import annotations
-
 import os
 import zlib
 from collections.abc import Callable, Iterable, Sequence

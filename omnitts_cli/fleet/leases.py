@@ -4,8 +4,6 @@ Rows are counted by their position in the run. Leases are large while much is le
 without work then gets a copy of the oldest lease, and the first commit of a row counts.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

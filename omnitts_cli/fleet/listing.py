@@ -2,8 +2,6 @@
 the folders, and begin while the model is looked up.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -4,8 +4,6 @@ A source gives its rows one after the other, and any one of them again by its pl
 Parquet, standard input) are first copied to a file of JSON lines.
 """
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """File names from ids: reversible, safe on every system, and never outside the output folder."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import unicodedata

@@ -4,8 +4,6 @@ A shard is made on this machine. Its rows count when it has been uploaded, and t
 writer had in an open shard is made again.
 """
 
-from __future__ import annotations
-
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence

@@ -4,8 +4,6 @@ A GPU needs the interpreter lock a hundred times a second for its next frame. Be
 measured and hashed in other processes.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -3,8 +3,6 @@
 A plan is used again if the manifest's bytes, the options and the bytes of all voices and clips are the same.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import zlib

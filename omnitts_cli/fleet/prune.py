@@ -4,8 +4,6 @@ A shard that keeps some of its samples is written again under the next number, a
 before the old one is removed. A run that is killed in between leaves both; the next --prune removes the old one.
 """
 
-from __future__ import annotations
-
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The results of a run besides the sound: manifest.jsonl, report.md and report.png."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections import Counter

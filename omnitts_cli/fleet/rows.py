@@ -1,7 +1,5 @@
 """Row: one line of a manifest, checked. The values that it lacks are those of the command's options."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ Longest rows go first, within windows of the manifest, so that batches are full,
 The main thread commits finished rows in groups. After a kill, at most one group is spoken again.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 import time

@@ -4,8 +4,6 @@ Each thread takes the next text, speaks it and hands over the result. One other 
 results. Both batch and books speak through it.
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Callable, Iterator

@@ -3,8 +3,6 @@
 Names sort by run, so that the latest record of a row counts. The driver's journal on the disk is a copy of all of them.
 """
 
-from __future__ import annotations
-
 import io
 import secrets
 import threading

@@ -1,7 +1,5 @@
 """RowSpeaker: one row to a finished sound file, with its figures; takes that fail verification are made again."""
 
-from __future__ import annotations
-
 import secrets
 import threading
 from collections import OrderedDict

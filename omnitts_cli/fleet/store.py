@@ -3,8 +3,6 @@
 A sound is on the disk, complete, before the journal gets its record; sound without a record is ignored.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

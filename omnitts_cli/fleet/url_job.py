@@ -4,8 +4,6 @@ What other runs need lies there: sound, journal, seed and results. The folder on
 at any time.
 """
 
-from __future__ import annotations
-
 import hashlib
 import platform
 import re
@@ -212,7 +210,7 @@ class UrlJob(BatchJob):
         with suppress(OSError):
             super().enter(folder)
 
-    def received(self, plan: SentPlan, work: Path) -> RowPlan:
+    def received(self, plan: "SentPlan", work: Path) -> RowPlan:
         return plan.opened(work)
 
     def worker_folder(self, work: Path, name: str, token: str) -> Path:

@@ -1,7 +1,5 @@
 """Verification: what a speech recogniser understood, compared with the text, and what else may be wrong with a take."""
 
-from __future__ import annotations
-
 import statistics
 import threading
 import unicodedata
@@ -87,10 +85,10 @@ class Verifier:
         with self._lock:
             return self._tempo.setdefault(language, Tempo())
 
-    def transcribe(self, sound: np.ndarray, rate: int, text: str, language: str | None) -> Future[Span]:
+    def transcribe(self, sound: np.ndarray, rate: int, text: str, language: str | None) -> Future["Span"]:
         return self._pool.submit(self._transcribe, sound, rate, text, language)
 
-    def _transcribe(self, sound: np.ndarray, rate: int, text: str, language: str | None) -> Span:
+    def _transcribe(self, sound: np.ndarray, rate: int, text: str, language: str | None) -> "Span":
         hypothesis = self._recogniser.words(resample(sound, rate, ASR_RATE), language)
         return Span(
             hypothesis, aligned(words_of(text, language), words_of(hypothesis, language)), silences(sound, rate)

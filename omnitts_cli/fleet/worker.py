@@ -3,8 +3,6 @@
 Ray starts it, and starts it again when it dies. Sound goes from here to the output folder; a lease gets numbers back.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import secrets
@@ -105,7 +103,7 @@ def under_way(path: Path) -> list[int]:
 class LeasedRun(BatchRun):
     """A run whose rows come from leases. It commits only while the folder still belongs to its run."""
 
-    worker: RayWorker
+    worker: "RayWorker"
     lock: threading.Lock
 
     def _commit(self) -> None:

@@ -1,7 +1,5 @@
 """The application: guards every request, finds its endpoint, and answers errors."""
 
-from __future__ import annotations
-
 import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Asked: a JSON request for speech, checked with the table of fields, as the types of `speech/`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """POST /v1/audio/speech/batch: several texts in one request, whole; an error in one does not stop the others."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 from dataclasses import dataclass, replace
@@ -45,7 +43,7 @@ async def post_batch(state: ServerState, scope: Scope, receive: Receive, send: S
 
 
 async def spoken(
-    state: ServerState, client: str, index: int, shared: dict[str, Any], item: Any, left: Room
+    state: ServerState, client: str, index: int, shared: dict[str, Any], item: Any, left: "Room"
 ) -> dict[str, Any]:
     """The result of one item."""
     try:

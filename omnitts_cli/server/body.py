@@ -1,7 +1,5 @@
 """Request bodies: counted as they arrive, and the JSON in them."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, MutableMapping

@@ -1,7 +1,5 @@
 """GET endpoints: models, voices, health, readiness, metrics, the page."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -3,8 +3,6 @@
 A first packet passes through here, so a small message takes one call of the system at each end and no other thread.
 """
 
-from __future__ import annotations
-
 import pickle
 import socket
 import struct

@@ -1,7 +1,5 @@
 """Clips: the sound that a client sends to be cloned, decoded in a process of its own."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import binascii
@@ -50,7 +48,7 @@ class Clips:
     _voices: OrderedDict[tuple[str, str, str | None], Voice] = field(default_factory=OrderedDict)
     _encoding: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def voice_of(self, model: ServedModel, clip: RequestedClip) -> Voice:
+    async def voice_of(self, model: "ServedModel", clip: RequestedClip) -> Voice:
         """The voice of a clip; the last few are remembered."""
         kind, data = await self.bytes_of(clip.source)
         key = (model.name, hashlib.sha256(data).hexdigest(), clip.transcript)
@@ -66,7 +64,7 @@ class Clips:
             self._voices.popitem(last=False)
         return voice
 
-    async def cloned(self, model: ServedModel, recording: Recording, transcript: str | None) -> Voice:
+    async def cloned(self, model: "ServedModel", recording: Recording, transcript: str | None) -> Voice:
         """The voice of a recording. One at a time: it runs beside the engine."""
 
         def work() -> Voice:
@@ -160,7 +158,7 @@ def recording_of(out: bytes) -> Recording:
                      head["notices"], head["clipped"])  # fmt: skip
 
 
-def opened(data: bytes, model: ServedModel) -> Voice:
+def opened(data: bytes, model: "ServedModel") -> Voice:
     """The voice in the bytes of a voice file."""
     try:
         found = voice_files.of_bytes(data)

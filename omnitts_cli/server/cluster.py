@@ -1,7 +1,5 @@
 """Cluster: `omnitts serve --ray`. Starts the replicas in a cluster of Ray, and ends them."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 What is taken can never be had again, neither by the process nor by programs that it starts.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import platform

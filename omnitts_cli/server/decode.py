@@ -5,8 +5,6 @@ Memory and time are bounded, and no file can be written. On Linux 5.13 or newer 
 libraries and nothing else, and has no network; elsewhere it can read what the server can.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from contextlib import suppress

@@ -3,8 +3,6 @@
 Its fields are in the table of all fields; the voice is in the path, and the format of the sound in the query.
 """
 
-from __future__ import annotations
-
 from typing import Any
 from urllib.parse import parse_qs
 

@@ -1,7 +1,5 @@
 """Encoding of answers: samples to the bytes of a format, as they are made or all at once."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Engines in a process of their own, and the objects that stand for them in the server."""
 
-from __future__ import annotations
-
 import itertools
 import select
 import socket

@@ -5,8 +5,6 @@ and whether it is used, mapped to another field, ignored or refused. Requests ar
 serve` shows it.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Mapping

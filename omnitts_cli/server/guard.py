@@ -1,7 +1,5 @@
 """Guard: who may use the server. Keys, host names and origins are checked before anything else."""
 
-from __future__ import annotations
-
 import hashlib
 import ipaddress
 import re
@@ -76,7 +74,7 @@ class Guard:
     uploads: bool = True  # clients may save and delete voices
 
     @staticmethod
-    def of(options: Serving, keys: Mapping[bytes, str]) -> Guard:
+    def of(options: Serving, keys: Mapping[bytes, str]) -> "Guard":
         """The rules for an address. Other than loopback needs a key, or --insecure."""
         host = options.host
         if not is_loopback(host) and not keys and not options.insecure:

@@ -1,7 +1,5 @@
 """Hub: wakes requests on the event loop when the engine has made sound for them, with one wake-up per step."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 

@@ -1,7 +1,5 @@
 """Listening: TCP and Unix sockets, sockets from systemd, and telling it that the server is ready."""
 
-from __future__ import annotations
-
 import os
 import socket
 import stat

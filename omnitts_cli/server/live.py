@@ -4,8 +4,6 @@ The messages are vLLM-Omni's; `input.flush` and `response.cancel` are ours. An u
 `input.done`; several may wait, and each is spoken by one live request.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time
@@ -295,7 +293,7 @@ class Session:
         """Reports that nothing more comes of an utterance."""
         await self.tell({"type": "session.done", "utterance_index": utterance.index, "total_sentences": total})
 
-    def sound(self, utterance: LiveUtterance, call: SpeechCall) -> Sound:
+    def sound(self, utterance: LiveUtterance, call: SpeechCall) -> "Sound":
         """What sends the sound of an utterance."""
         return Sound(self, utterance, call)
 

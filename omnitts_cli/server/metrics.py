@@ -1,7 +1,5 @@
 """Metrics of the server, in the text format of Prometheus."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest

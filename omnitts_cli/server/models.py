@@ -1,7 +1,5 @@
 """Models: which are served, which of them are loaded, and the one that speaks a request."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import threading

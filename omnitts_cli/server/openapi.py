@@ -1,7 +1,5 @@
 """GET /openapi.json: the endpoints as an OpenAPI document. The fields of a request are those of the table."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The page at `/`: page.html with a fresh nonce in every answer, and headers that allow no other source."""
 
-from __future__ import annotations
-
 import secrets
 from functools import cache
 from importlib import resources

@@ -1,7 +1,5 @@
 """Problems: errors with an HTTP status, and how every error is answered."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The HTTP protocol with limits that uvicorn lacks: time and size of headers, and numbers of connections."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import Counter

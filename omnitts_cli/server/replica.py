@@ -2,8 +2,6 @@
 number; each has an engine of its own.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os
@@ -43,7 +41,7 @@ class Order:
     gpus: float
 
     @classmethod
-    def of(cls, options: Serving, keys: Mapping[bytes, str], settings: Mapping[str, Any], *, alone: bool) -> Order:
+    def of(cls, options: Serving, keys: Mapping[bytes, str], settings: Mapping[str, Any], *, alone: bool) -> "Order":
         """The order of a command. `alone`: all replicas are on this machine, and share a folder of voices."""
         Guard.of(options, keys)  # raises here what no replica could serve
         if not alone and not options.voices_dir:

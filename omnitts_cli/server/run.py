@@ -1,7 +1,5 @@
 """Run: from open sockets to the end of the last request."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os
@@ -118,7 +116,7 @@ class HttpServer:
             finally:
                 self.stop()
 
-    async def drain(self, server: uvicorn.Server, stop: StopSignals) -> int:
+    async def drain(self, server: uvicorn.Server, stop: "StopSignals") -> int:
         """Lets running requests end. Returns the exit code."""
         self.state.draining = True
         removed(self.sockets)

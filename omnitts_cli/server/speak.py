@@ -1,7 +1,5 @@
 """Speak: from a checked request to the stream that answers it, and the chunks of that stream on the event loop."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time
@@ -89,7 +87,7 @@ def made_with(state: ServerState, voice: str | None) -> str | None:
     return state.saved.load(voice).about.get("model")
 
 
-def without_style(call: SpeechCall, asked: Asked, model: ServedModel, voice: Voice) -> Asked:
+def without_style(call: SpeechCall, asked: Asked, model: "ServedModel", voice: Voice) -> Asked:
     """The request without instructions that the voice cannot follow. Most clients send some to every voice."""
     named = isinstance(voice.identity, Named)
     if asked.prepared or asked.describes or not (asked.speech.style or "").strip():
@@ -101,7 +99,7 @@ def without_style(call: SpeechCall, asked: Asked, model: ServedModel, voice: Voi
     return replace(asked, speech=replace(asked.speech, style=None))
 
 
-async def voice_for(state: ServerState, model: ServedModel, asked: Asked, kind: str) -> Voice:
+async def voice_for(state: ServerState, model: "ServedModel", asked: Asked, kind: str) -> Voice:
     """The voice of a request."""
     if asked.clip is not None:
         return await state.clips.voice_of(model, asked.clip)

@@ -1,7 +1,5 @@
 """POST /v1/audio/speech: whole, streamed as it is made, or as server-sent events."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

@@ -1,7 +1,5 @@
 """Streams: doors besides HTTP: connections over TCP, a Unix socket or the standard streams, with the same limits."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import socket

@@ -1,7 +1,5 @@
 """POST and DELETE of voices: saved from a clip, a voice file, the values of an embedding, or a description."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncGenerator

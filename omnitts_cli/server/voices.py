@@ -1,7 +1,5 @@
 """Voices by name: the model's own, saved ones, blends, and OpenAI's names. No name becomes a path unchecked."""
 
-from __future__ import annotations
-
 import re
 import threading
 import time

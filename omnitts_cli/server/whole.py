@@ -1,7 +1,5 @@
 """Whole: a complete answer, in a temporary file instead of memory, because twelve long ones took a gigabyte."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import tempfile
@@ -25,7 +23,7 @@ ENOUGH = 24_000  # samples that are encoded together
 
 
 @asynccontextmanager
-async def made(call: SpeechCall, asked: Asked) -> AsyncIterator[TemporarySink]:
+async def made(call: SpeechCall, asked: Asked) -> AsyncIterator["TemporarySink"]:
     """The complete file of a request. It is gone after the block."""
     stream: Any = call.stream
     sink = TemporarySink(asked.form, stream.sample_rate, asked.sample_rate)

@@ -4,8 +4,6 @@ HTTP stays in the other process, so that the engine's thread never waits for an 
 models share this process: kernels of one process run side by side on a GPU, those of several take turns.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

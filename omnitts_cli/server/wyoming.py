@@ -5,8 +5,6 @@ that is complete is spoken as over HTTP, text that arrives in parts as over the 
 connection: clients that wait for sound do not look for errors.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Mapping

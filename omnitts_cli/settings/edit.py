@@ -3,8 +3,6 @@
 Tables are not edited: they belong to one command or to a preset.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from omnitts_cli.parse import ParseError, toml_tables

@@ -1,7 +1,5 @@
 """EngineSettings: how to run a model on this machine."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """The environment variables that are used, ours and others. The only file that reads them."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Mapping

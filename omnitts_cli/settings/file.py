@@ -1,7 +1,5 @@
 """A settings file (config.toml): keys are long option names; a table per command, and the user's presets."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -4,8 +4,6 @@ Order, strongest first: typed; a preset that was typed; environment; project fil
 file; a preset that one of these named; the default.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial

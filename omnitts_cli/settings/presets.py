@@ -1,7 +1,5 @@
 """Presets: named sets of settings. Reads `presets/*.toml`; an unknown key is an error."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

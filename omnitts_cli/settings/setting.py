@@ -1,7 +1,5 @@
 """Setting: one row of the table. Its name and default are those of the field that carries it."""
 
-from __future__ import annotations
-
 import dataclasses
 import difflib
 import functools

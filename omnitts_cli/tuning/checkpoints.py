@@ -1,7 +1,5 @@
 """Checkpoints of a stage: safetensors files of bounded size."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

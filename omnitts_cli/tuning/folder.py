@@ -1,7 +1,5 @@
 """The folder of a run: where it is, the picture of its curves, and its removal."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterable, Mapping
 from importlib.util import find_spec

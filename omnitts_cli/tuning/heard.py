@@ -5,8 +5,6 @@ enough to tell. So each word of the text is exchanged for others of about its le
 exchange makes the codes likelier. Where nothing is left of the words, one word in EXCHANGES + 1 is heard by chance.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Callable, Iterable, Sequence

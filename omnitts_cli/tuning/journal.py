@@ -1,7 +1,5 @@
 """The journal of a stage (JSON lines, for curves and for watching), its time budget, and the learning rate."""
 
-from __future__ import annotations
-
 import json
 import math
 import sys

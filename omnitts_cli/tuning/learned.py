@@ -4,8 +4,6 @@ The modules stay as they are. Their stacks get operations that add scale * B(A x
 pairs. A joined weight (qkv, gate_up) has a pair for each of the checkpoint's own layers.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """What all stages share: the precision of products, and the optimiser. Both can be captured."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from contextlib import nullcontext

@@ -5,8 +5,6 @@ code 0, that of the position before the frame. Losses are sums, to be divided by
 the means of unequal parts would weigh short clips more.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 
@@ -79,7 +77,7 @@ class PaddedBatch:
     def of(
         examples: Sequence[SpokenText], pad: int, end: int, chosen: np.ndarray | None = None,
         shape: BatchShape | None = None,
-    ) -> PaddedBatch:  # fmt: skip
+    ) -> "PaddedBatch":  # fmt: skip
         """`pad`: the text id beside frames whose text has run out. `end`: the code that ends the speech. `chosen`: all
         frames, if it is left out."""
         longest = max(one.length for one in examples) if shape is None else shape.length
@@ -123,7 +121,7 @@ class PaddedBatch:
             filled(chosen, shape and shape.chosen, -1),
         )  # fmt: skip
 
-    def on(self, place: Callable[[np.ndarray], Tensor]) -> PaddedBatch:
+    def on(self, place: Callable[[np.ndarray], Tensor]) -> "PaddedBatch":
         """The same on a device."""
         return PaddedBatch(*(place(getattr(self, one.name).numpy()) for one in fields(self)))
 

@@ -1,7 +1,5 @@
 """Curves of training as a picture: an SVG with a panel for each stage. Losses are on a logarithmic scale."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Where a long recording is cut into clips: at its pauses. A recogniser writes what is said in each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Clips are encoded one by one, as the last frame of a clip depends on its padding
 after the samples and the model that encoded them: a second run encodes nothing.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Two passes read them. The first measures; no more than one clip is in memory. The second cuts and levels each clip.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections import Counter

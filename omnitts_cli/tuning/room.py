@@ -1,7 +1,5 @@
 """How much memory learning takes, and the way that fits: as it is, or slower, or with moments of half the size."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod

@@ -1,7 +1,5 @@
 """Tuning from recordings to a saved voice: `omnitts tune`, and `tune` of the Python API."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import shutil
@@ -531,7 +529,7 @@ class TuneRun:
 
     def compared(
         self, clones: dict[str, Voice], voices: dict[str, Voice], clips: list[PreparedClip], whole: Path | None,
-        listener: Listener,
+        listener: "Listener",
     ) -> Compared:  # fmt: skip
         """The verdict; a few of the samples are kept. `clips`: of each speaker the held-out ones first."""
         english = SENTENCES if self.code in (None, "en") else ()

@@ -2,8 +2,6 @@
 its shapes, and the update once; then a step is a copy and a few replays.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields

@@ -4,8 +4,6 @@ A step is a function of its number: its clips, their layouts and what dropout hi
 number. So a run that was killed continues with the losses of one that was not.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import random

@@ -1,7 +1,5 @@
 """Transcripts of recordings by a speech recogniser, in the place of missing texts and to check the others."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

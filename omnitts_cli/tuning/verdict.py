@@ -6,8 +6,6 @@ were not learned. A speech recogniser counts word errors; where there is none, t
 its words are better. A difference counts if its interval does not reach zero.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
