@@ -15,6 +15,7 @@ import numpy as np
 
 from omnitts_cli.errors import DeviceError, Notice, OutputError, UsageError
 from omnitts_cli.fleet.job import BatchJob, PlannedModel
+from omnitts_cli.fleet.journal import FAILED, UNVERIFIED
 from omnitts_cli.fleet.leases import COPIES, DEATHS, Lease, Leases
 from omnitts_cli.fleet.run import CorpusRun, in_order
 from omnitts_cli.fleet.store import Shards
@@ -282,13 +283,12 @@ class Driver:
         self._leases.finished(worker, lease, late=self._job.late)
         self._count(lease.rows)
         self._starts[worker] = 0
-        counted = self._counted[lease.rows]
+        state, seconds, expected = counts.rows[~self._counted[lease.rows]].T  # what another worker has not counted
         self._counted[lease.rows] = True
-        share = int((~counted).sum()) / max(counts.done, 1)  # of rows that another worker has not counted
-        self._pace.failed += round(counts.failed * share)
-        self._pace.unverified += round(counts.unverified * share)
-        self._pace.audio_s += counts.audio_s * share
-        self._pace.expected_done_s += counts.expected_s * share
+        self._pace.failed += int((state == FAILED).sum())
+        self._pace.unverified += int((state == UNVERIFIED).sum())
+        self._pace.audio_s += float(seconds.sum())
+        self._pace.expected_done_s += float(expected.sum())
         self._pace.mark()
         for notice in counts.notices:
             self._job.tell(notice)

@@ -1,7 +1,5 @@
 """BatchJob: one `omnitts batch`, from the manifest to the report."""
 
-from __future__ import annotations
-
 import json
 import os
 import secrets
@@ -49,6 +47,27 @@ BYTES_PER_S = {"wav": 1.0, "raw": 1.0, "flac": 0.55, "mp3": 0.1, "opus": 0.07, "
 MODEL_RATE = 24_000  # before the model is known
 Opener = Callable[[str, str, int | None, str | None], AbstractContextManager[TTS]]
 """From the name of a model, its variant, its slots and a tuned voice to the open model."""
+
+
+@dataclass(frozen=True)
+class PlannedModel:
+    """A model of the plan, before it is loaded."""
+
+    name: str
+    variant: str
+    mask: np.ndarray
+    on_cpu: bool
+    dtype: str  # "float32", "q8" ...
+    voice: str | None = None  # the tuned voice that it is opened for
+
+    @staticmethod
+    def of(name: str, machine: dict[str, Any]) -> "PlannedModel":
+        from omnitts_cli.speech.load import known_before  # imports torch
+
+        plain, variant, voice = [*name.split("|", 2), "", ""][:3]
+        variant = variant or "custom_voice"
+        folder, dtype, device = known_before(plain, variant=variant, **machine)
+        return PlannedModel(plain, variant, model_mask(folder, plain, dtype), device == "cpu", dtype, voice or None)
 
 
 @dataclass(frozen=True)
@@ -433,9 +452,8 @@ class BatchJob:
             writers = Writers(count, recipe)
             closing.callback(writers.close)
         speaker = RowSpeaker(
-            tts, plan.keys, self.text, self.speech, recipe, work,
-            tries=self.checks.tries, verifier=verifier, empty=self.corpus.empty, codes=self.corpus.save_codes,
-            writers=writers, tell=self.tell,
+            tts, plan.keys, self.text, self.speech, recipe, work, self.tell, self.checks.tries, verifier,
+            self.corpus.empty, self.corpus.save_codes, writers,
         )  # fmt: skip
         if tuned_voice(plan.keys.speaker(VoiceChoice())) == model.voice:
             speaker.voice(VoiceChoice())  # an unknown --voice ends the run now, instead of failing every row
@@ -469,9 +487,19 @@ class BatchJob:
 
     # ---- tidying
 
+    def sure(self, question: str) -> bool:
+        """Whether something may be removed."""
+        return self.corpus.yes or self.confirm(question)
+
+    def forget(self, work: Path) -> None:
+        """Removes our small files, but for the lock."""
+        for path in work.iterdir():
+            if path.is_file() and path.name != disk.LOCK:
+                path.unlink()
+
     def begin_again(self, out: Path, work: Path) -> None:
         """--fresh: removes what earlier runs made."""
-        if not (self.corpus.yes or self.confirm(f"Remove all speech that earlier runs made in {out}?")):
+        if not self.sure(f"Remove all speech that earlier runs made in {out}?"):
             raise UsageError("--fresh was not confirmed", hint="--fresh -y")
         with Lookup(work) as lookup:
             names = set(lookup.records["name"].tolist())
@@ -481,25 +509,19 @@ class BatchJob:
             if name_hash(path.relative_to(out).as_posix()) in names:
                 path.unlink()
                 path.with_name(f"{path.stem}.codes.npy").unlink(missing_ok=True)
-        for path in work.iterdir():
-            if path.is_file() and path.name != disk.LOCK:
-                path.unlink()
+        self.forget(work)
         shutil.rmtree(work / "shards", ignore_errors=True)
 
     def _prune(self, out: Path, run: CorpusRun) -> None:
         """--prune: removes the sound of rows that are gone from the manifest."""
-
-        def confirm(question: str) -> bool:
-            return self.corpus.yes or self.confirm(question)
-
         with Lookup(run.work) as lookup:
             store = self.store(out, run.work, run.journal, lookup)
             if isinstance(store, Files):
-                count, what = prune_files(run.plan, lookup, store, confirm), "file"
+                count, what = prune_files(run.plan, lookup, store, self.sure), "file"
             else:
                 store.finish()  # the last shard is ended, so that it can be read
                 assert isinstance(store, Shards)
-                count, what = prune_shards(run.plan, lookup, run.keys, store, run.journal, confirm), "sample"
+                count, what = prune_shards(run.plan, lookup, run.keys, store, run.journal, self.sure), "sample"
         if count:
             self.tell(Notice(f"removed {counted(count, what)} whose rows are gone", plain=True))
 
@@ -532,27 +554,6 @@ def made_files(out: Path) -> Iterator[Path]:
     for path in out.rglob("*"):
         if WORK not in path.relative_to(out).parts and path.is_file():
             yield path
-
-
-@dataclass(frozen=True)
-class PlannedModel:
-    """A model of the plan, before it is loaded."""
-
-    name: str
-    variant: str
-    mask: np.ndarray
-    on_cpu: bool
-    dtype: str  # "float32", "q8" ...
-    voice: str | None = None  # the tuned voice that it is opened for
-
-    @staticmethod
-    def of(name: str, machine: dict[str, Any]) -> PlannedModel:
-        from omnitts_cli.speech.load import known_before  # imports torch
-
-        plain, variant, voice = [*name.split("|", 2), "", ""][:3]
-        variant = variant or "custom_voice"
-        folder, dtype, device = known_before(plain, variant=variant, **machine)
-        return PlannedModel(plain, variant, model_mask(folder, plain, dtype), device == "cpu", dtype, voice or None)
 
 
 def words_in(path: Path) -> str:

@@ -5,6 +5,7 @@ before the old one is removed. A run that is killed in between leaves both; the 
 """
 
 import tarfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -55,8 +56,9 @@ def prune_shards(
     at = np.flatnonzero((latest >= 0) & ((plan.rows["state"] & BAD) == 0))
     live[latest[at][(lookup.records["key"][latest[at]] == keys[at]).all(1)]] = True
     made = lookup.records["state"] != FAILED
-    there = [number for number in store.numbers() if (made & ~live & (lookup.records["shard"] == number)).any()]
-    gone = sum(int((made & ~live & (lookup.records["shard"] == number)).sum()) for number in there)
+    stale = Counter(lookup.records["shard"][made & ~live].tolist())
+    there = [number for number in store.numbers() if stale[number]]
+    gone = sum(stale[number] for number in there)
     if there:
         ask(
             confirm, f"Write {counted(len(there), 'shard')} anew without {counted(gone, 'sample')} whose rows are gone?"

@@ -46,7 +46,6 @@ class Summary:
     unverified: int = 0
     left: int = 0  # neither spoken nor failed: --limit, or a run that was interrupted
     audio_s: float = 0.0
-    guard_hits: int = 0
     noticed: int = 0  # spoken rows with notices
     notices: Counter[str] = field(default_factory=Counter)
     codes: Counter[str] = field(default_factory=Counter)
@@ -75,7 +74,6 @@ class Summary:
         self.audio_s += seconds
         self.lengths[np.searchsorted(LENGTH_BINS, seconds, "right") - 1] += 1
         self.tries[int(line["tries"])] += 1
-        self.guard_hits += int(line["guard_hits"])
         self.noticed += "notices" in line
         for words in line.get("notices", ()):
             if words in self.notices or len(self.notices) < MOST_NOTICES:

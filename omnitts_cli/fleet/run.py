@@ -95,7 +95,6 @@ class Pending:
     copy: np.ndarray  # indexes of rows whose sound exists under another name
     later: np.ndarray  # indexes of rows with the content of one in `speak`
     tries: dict[int, int]  # of rows that are tried again, how often they were tried
-    done: int
     changed: int  # of `speak` and `later`, those that were spoken with another text, voice, model or option
 
 
@@ -171,8 +170,7 @@ class CorpusRun:
         ordered = keys[left[order]]
         twin = np.zeros(len(left), bool)
         twin[order[1:]] = (ordered[1:] == ordered[:-1]).all(1)
-        return Pending(left[~twin], copies, left[twin], tries, int((~bad & present & ~again).sum()),
-                       int(np.isin(left, changed).sum()))  # fmt: skip
+        return Pending(left[~twin], copies, left[twin], tries, int(np.isin(left, changed).sum()))
 
     def copy(self, rows: np.ndarray, *, codes: bool) -> np.ndarray:
         """Gives rows the sound that exists under another name, with `codes` also its codes; returns those whose sound

@@ -70,49 +70,45 @@ def voice_of(tts: TTS, speaker: VoiceChoice, tell: Callable[[Notice], None], see
     return voices.voice_for(speaker.name or None, tts.engine.model)
 
 
+@dataclass
 class RowSpeaker:
     """Speaks rows through one model, from any number of threads."""
 
-    def __init__(
-        self,
-        tts: TTS,
-        keys: Keys,
-        text: TextIn,
-        speech: Speech,
-        recipe: SoundRecipe,
-        work: Path,
-        *,
-        tries: int = 1,
-        verifier: Verifier | None = None,
-        empty: str = "fail",
-        codes: bool = False,
-        writers: Writers | None = None,
-        tell: Callable[[Notice], None],
-    ) -> None:
-        self.tts, self.streams, self.slots = tts, OpenStreams(), tts.engine.plan.slots
-        self._keys, self._text, self._speech, self._recipe, self._writers = keys, text, speech, recipe, writers
-        self._parts, self._tries, self._verifier = work / PARTS, tries if verifier else 1, verifier
-        self._empty, self._codes, self._tell = empty, codes, tell
+    tts: TTS
+    keys: Keys
+    text: TextIn
+    speech: Speech
+    recipe: SoundRecipe
+    work: Path
+    tell: Callable[[Notice], None]
+    tries: int = 1  # where there is a verifier
+    verifier: Verifier | None = None
+    empty: str = "fail"
+    codes: bool = False
+    writers: Writers | None = None
+
+    def __post_init__(self) -> None:
+        self.streams, self.slots = OpenStreams(), self.tts.engine.plan.slots
         self._voices: OrderedDict[VoiceChoice, Voice] = OrderedDict()
         self._voice_lock = threading.Lock()
         self._run = secrets.token_hex(4)  # a process of a run that was killed may still hold a file
-        model = tts.engine.model
+        model = self.tts.engine.model
         self._about = {
-            "format": recipe.form.name,
-            "sample_rate": recipe.form.rate,
+            "format": self.recipe.form.name,
+            "sample_rate": self.recipe.form.rate,
             "model": model.name,
             "model_sha256": model.sha256,
-            "device": tts.engine.device.name,
+            "device": self.tts.engine.device.name,
             "dtype": model.precision,
         }
 
     def voice(self, speaker: VoiceChoice) -> Voice:
         """The voice of a row. A clip is encoded once, however many rows it has."""
-        speaker = self._keys.speaker(speaker)
+        speaker = self.keys.speaker(speaker)
         with self._voice_lock:
             found = self._voices.get(speaker)
             if found is None:
-                found = self._voices[speaker] = voice_of(self.tts, speaker, self._tell)
+                found = self._voices[speaker] = voice_of(self.tts, speaker, self.tell)
                 if len(self._voices) > KNOWN_VOICES:
                     self._voices.popitem(last=False)
             self._voices.move_to_end(speaker)
@@ -123,12 +119,12 @@ class RowSpeaker:
     def speak(self, index: int, row: Row, seed: int, first_try: int = 0) -> Made:
         """The finished row, in a temporary file. Raises OmniError if it cannot be spoken."""
         made = Made(index, row.id, "", (0, 0), DONE, {}, text=row.text)
-        if self._empty == "silence" and not has_speech(row.text):
+        if self.empty == "silence" and not has_speech(row.text):
             return self._finished(made, row, self._silence(index, seed), 1)
         takes: list[RowTake] = []
         best: RowTake | None = None
         try:
-            for number in range(first_try, first_try + self._tries):
+            for number in range(first_try, first_try + (self.tries if self.verifier else 1)):
                 takes.append(self._take(index, row, try_seed(seed, number), number))
                 if takes[-1].verdict is None or takes[-1].verdict.passed:
                     break
@@ -144,7 +140,7 @@ class RowSpeaker:
     def _take(self, index: int, row: Row, seed: int, number: int) -> RowTake:
         notices: list[Notice] = []
         stream = self._stream(row, seed, notices.append)
-        path = self._parts / f"{self._run}-{index}-{number}"
+        path = self.work / PARTS / f"{self._run}-{index}-{number}"
         try:
             with self.streams.under_way(stream):
                 take = self._written(stream, path, row, seed, number)
@@ -155,11 +151,11 @@ class RowSpeaker:
 
     def _written(self, stream: Stream, path: Path, row: Row, seed: int, number: int) -> RowTake:
         check = None
-        if self._verifier is not None:
+        if self.verifier is not None:
             check = TakeCheck(
-                self._verifier,
+                self.verifier,
                 self.tts.sample_rate,
-                self._language(stream, row),
+                self._language(stream),
                 longest_pause_s=self._longest_pause_s(row.text) / stream.manner.speed,
                 speed=stream.manner.speed,
                 clip_words=row.speaker.transcript,
@@ -189,45 +185,45 @@ class RowSpeaker:
 
     def _file(self, path: Path, blocks: Iterator[np.ndarray]) -> SoundFigures:
         """Makes the sound file of a row: a short one in another process, if there are some for it."""
-        if self._writers is None:
-            return make(path, self._recipe, blocks)
+        if self.writers is None:
+            return make(path, self.recipe, blocks)
         held, samples = [], 0
         for block in blocks:
             held.append(block)
             samples += block.size
-            if samples > KEPT_S * self._recipe.rate:
-                return make(path, self._recipe, chain(held, blocks))
-        return self._writers.make(path, held)
+            if samples > KEPT_S * self.recipe.rate:
+                return make(path, self.recipe, chain(held, blocks))
+        return self.writers.make(path, held)
 
     def _stream(self, row: Row, seed: int, tell: Callable[[Notice], None]) -> Stream:
-        most = row.max_frames or self._speech.max_frames
-        speech = in_manner_of(self._speech, row, max_frames=most, seed=seed)
+        most = row.max_frames or self.speech.max_frames
+        speech = in_manner_of(self.speech, row, max_frames=most, seed=seed)
         known = speech.language if speech.language in LANGUAGES else None
-        options = inputs.TextOptions(self._text.split, known, None, self._keys.lexicon)  # type: ignore[arg-type]
+        options = inputs.TextOptions(self.text.split, known, None, self.keys.lexicon)  # type: ignore[arg-type]
         pieces = inputs.pieces_of_text(row.text, options, row.form)  # type: ignore[arg-type]
         script = Written(inputs.require_speech(pieces, row.text), len(row.text), options.notices)
         return self.tts.open(
-            script, self.voice(row.speaker), self._text, speech,
+            script, self.voice(row.speaker), self.text, speech,
             safe=True, keep_codes=True, whole_pieces=True, tell=tell,
         )  # fmt: skip
 
-    def _language(self, stream: Stream, row: Row) -> str | None:
+    def _language(self, stream: Stream) -> str | None:
         code = code_of(stream.manner.request.language, self.tts.engine.model)
         return None if code == "auto" else code
 
     def _longest_pause_s(self, text: str) -> float:
         asked = [float(found[1]) / (1000 if found[2] == "ms" else 1) for found in PAUSE.finditer(text)]
-        return max([self._text.sentence_gap / 1000, self._text.paragraph_gap / 1000, *asked])
+        return max([self.text.sentence_gap / 1000, self.text.paragraph_gap / 1000, *asked])
 
     def _silence(self, index: int, seed: int) -> RowTake:
-        path = self._parts / f"{self._run}-{index}-0"
-        figures = make(path, self._recipe, [silence(SILENCE_S, self.tts.sample_rate)])
+        path = self.work / PARTS / f"{self._run}-{index}-0"
+        figures = make(path, self.recipe, [silence(SILENCE_S, self.tts.sample_rate)])
         return RowTake(path, figures, seed, 0, SILENCE_S, 0, "end", 0, np.zeros((0, 0), np.int64))
 
     def _finished(self, made: Made, row: Row, take: RowTake, tries: int) -> Made:
         figures = take.figures
         made.part, made.length, made.sha256, made.seconds = take.path, figures.length, figures.sha256, take.seconds
-        made.codes = take.codes if self._codes else None
+        made.codes = take.codes if self.codes else None
         made.details = {
             "bytes": made.length,
             "sha256": made.sha256,

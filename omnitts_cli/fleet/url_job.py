@@ -160,7 +160,7 @@ class UrlJob(BatchJob):
 
     def begin_again(self, out: Path, work: Path) -> None:
         """--fresh: what earlier runs made is removed, in the store too."""
-        if not (self.corpus.yes or self.confirm(f"Remove all speech that earlier runs made in {self.bucket.url}?")):
+        if not self.sure(f"Remove all speech that earlier runs made in {self.bucket.url}?"):
             raise UsageError("--fresh was not confirmed", hint="--fresh -y")
         journal = Mirror(self.bucket, work, number_of(self.owner.token), late=False)
         with Lookup(work) as lookup:
@@ -173,9 +173,7 @@ class UrlJob(BatchJob):
         self.bucket.remove([f"{WORK}/{name}" for name in KEPT])
         journal.clear()
         journal.close()
-        for path in work.iterdir():
-            if path.is_file() and path.name != disk.LOCK:
-                path.unlink()
+        self.forget(work)
 
     # ---- workers
 

@@ -3,7 +3,7 @@
 import statistics
 import threading
 import unicodedata
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -23,6 +23,7 @@ QUIET = 10 ** (-50 / 20)
 LONGEST_SILENCE_S = 1.0  # inside speech, beyond the longest pause that was asked for
 WINDOW_S = 0.02
 TEMPO_ROWS = 20  # rows after which the usual number of words a second is known
+TEMPOS = 500  # of which the usual number is the median
 TEMPO = (0.5, 2.0)  # times the usual tempo
 LEAST_WORDS = 3  # of a text whose tempo is compared
 
@@ -56,34 +57,23 @@ class Verdict:
         return not self.reasons
 
 
-class Tempo:
-    """The usual words per second, over the takes so far."""
-
-    def __init__(self) -> None:
-        self._seen: deque[float] = deque(maxlen=500)
-        self._lock = threading.Lock()
-
-    def usual(self) -> float | None:
-        with self._lock:
-            return statistics.median(self._seen) if len(self._seen) >= TEMPO_ROWS else None
-
-    def add(self, value: float) -> None:
-        with self._lock:
-            self._seen.append(value)
-
-
 class Verifier:
     """Checks takes in threads of its own."""
 
     def __init__(self, recogniser: Recogniser, max_wer: float, threads: int = 1) -> None:
         self.max_wer, self._recogniser = max_wer, recogniser
         self._pool = ThreadPoolExecutor(threads, "omnitts verify")
-        self._tempo: dict[str | None, Tempo] = {}
+        self._tempos: defaultdict[str | None, deque[float]] = defaultdict(lambda: deque(maxlen=TEMPOS))
         self._lock = threading.Lock()
 
-    def tempo(self, language: str | None) -> Tempo:
+    def usual_tempo(self, language: str | None, own: float, *, good: bool) -> float | None:
+        """The usual words a second of the takes so far, to which a good one is added; None before there are enough."""
         with self._lock:
-            return self._tempo.setdefault(language, Tempo())
+            seen = self._tempos[language]
+            usual = statistics.median(seen) if len(seen) >= TEMPO_ROWS else None
+            if good:
+                seen.append(own)
+        return usual
 
     def transcribe(self, sound: np.ndarray, rate: int, text: str, language: str | None) -> Future["Span"]:
         return self._pool.submit(self._transcribe, sound, rate, text, language)
@@ -172,10 +162,8 @@ def odd_tempo(take: TakeCheck, words: int, *, good: bool) -> bool:
     seconds = take._all / take.rate * take.speed
     if words < LEAST_WORDS or not seconds:
         return False
-    tempo, own = take.verifier.tempo(take.language), words / seconds
-    usual = tempo.usual()
-    if good:
-        tempo.add(own)
+    own = words / seconds
+    usual = take.verifier.usual_tempo(take.language, own, good=good)
     return usual is not None and not TEMPO[0] <= own / usual <= TEMPO[1]
 
 

@@ -20,7 +20,6 @@ from omnitts_cli.audio.outlet import make_folder
 from omnitts_cli.errors import DeviceError, Notice, OmniError, OutputError
 from omnitts_cli.fleet import disk
 from omnitts_cli.fleet.job import BatchJob, PlannedModel, bits_of
-from omnitts_cli.fleet.journal import FAILED, UNVERIFIED
 from omnitts_cli.fleet.run import BatchRun, CorpusRun
 from omnitts_cli.fleet.store import PARTS, Made
 from omnitts_cli.speech.tts import load
@@ -48,11 +47,7 @@ class Task:
 class Counts:
     """What became of a lease."""
 
-    done: int = 0
-    failed: int = 0
-    unverified: int = 0
-    audio_s: float = 0.0
-    expected_s: float = 0.0
+    rows: np.ndarray = field(default_factory=lambda: np.zeros((0, 3)))  # state, seconds and expected seconds of each
     notices: list[Notice] = field(default_factory=list)
     failure: OmniError | None = None  # the run cannot go on
 
@@ -213,15 +208,9 @@ class RayWorker:
                 if self._failure is not None:
                     return Counts(failure=self._failure)
                 self._changed.wait(1.0)
-            counts = Counts(done=len(rows), notices=self._notices[:])
+            notices = self._notices[:]
             del self._notices[:]
-            for row in map(int, rows):
-                state, seconds, expected = self._counts[row] or (0, 0.0, 0.0)
-                counts.failed += state == FAILED
-                counts.unverified += state == UNVERIFIED
-                counts.audio_s += seconds
-                counts.expected_s += expected
-        return counts
+            return Counts(np.array([self._counts[int(row)] for row in rows], np.float64), notices)
 
     def flush(self) -> OmniError | None:
         """Commits what has been spoken, when no lease is in hand; returns what went wrong."""
