@@ -131,7 +131,7 @@ class AskCommand:
         """
         stage, question, spoken, rate = None, self.question, self.spoken, RATE
         if self.thinks.llm is not None:
-            model, variant = model_for(Speech(model=self.thinks.model, voice=spoken.voice))
+            model, variant, _ = model_for(Speech(model=self.thinks.model, voice=spoken.voice))
             rate = sample_rate(model or EMBEDDED, variant)
         if spoken.output_dir:
             closing.enter_context(sound_out.folder_for_sound(Path(spoken.output_dir)))

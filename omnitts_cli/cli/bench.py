@@ -159,7 +159,7 @@ def refuse_contradictions(load: Load, what: What, server: Server, answer: Answer
     if what.mode not in (None, "clone"):
         refuse_references(what)
     if server.url is not None:
-        refuse_with_server(load, what, machine)
+        refuse_with_server(what, machine)
     elif what.vs == "engine":
         raise UsageError("--vs engine has no effect without --url", hint="--url http://127.0.0.1:8000 --vs engine")
     if answer.save is not None:
@@ -185,7 +185,7 @@ def refuse_references(what: What) -> None:
             raise UsageError(f"{name} has no effect with --mode {what.mode}", hint="--mode clone")
 
 
-def refuse_with_server(load: Load, what: What, machine: Machine) -> None:
+def refuse_with_server(what: What, machine: Machine) -> None:
     """Refuses options that need a local engine."""
     elsewhere = "-d auto   (overrides settings files and OMNITTS_DEVICE)"
     fields = """--body '{"ref_text": "..."}'   sends more fields to the server"""

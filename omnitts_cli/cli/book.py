@@ -1,16 +1,15 @@
 """omnitts say for a book or a dialogue: chapters, several voices, one file or a file for each chapter."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from omnitts_cli.audio.encode import M4A, SoundFormat
-from omnitts_cli.audio.sinks import FileSink
+from omnitts_cli.audio.sinks import Sink
 from omnitts_cli.audio.target import is_special, without_separators
 from omnitts_cli.books.cache import UnitCache, default_folder
 from omnitts_cli.books.cast import Cast, read_cast
@@ -30,11 +29,6 @@ from omnitts_cli.terminal.progress import Progress, duration, estimate
 from omnitts_cli.terminal.signals import Stopped, held
 from omnitts_cli.text.formats.block import LARGEST_DOCUMENT, Document
 from omnitts_cli.weights.find import sample_rate
-
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    import numpy as np
 
 
 @dataclass(frozen=True)
@@ -108,7 +102,7 @@ class BookCommand:
 
     def place(
         self, folder: Folder, rate: int, work: Path, marks: Marks, chapters: list[Chapter], closing: ExitStack
-    ) -> BookPlace | ChapterFiles:
+    ) -> "BookPlace | ChapterFiles":
         """Where the sound goes. A folder is removed again if nothing gets into it."""
         if folder.output_dir is None:
             return BookPlace(self.asked.output, rate, work, marks)
@@ -177,7 +171,7 @@ class BookPlace:
             if output.play:
                 raise UsageError("use either --play or an .m4b file, not both", hint="leave --play out")
             form = SoundFormat(M4A, rate)
-            sink: FileSink | M4bSink = M4bSink(path, rate, form, marks, work, no_clobber=output.no_clobber)
+            sink: Sink = M4bSink(path, rate, form, marks, work, no_clobber=output.no_clobber)
         elif path == Path("-") or output.play or is_special(path):
             return None
         else:
@@ -212,7 +206,7 @@ class ChapterFiles:
         self.form = sound_out.chosen_format(output, rate)
         self.format = self.form.name
         self._begins: list[tuple[int, Path, Marks]] = []  # chapters to come: first sample, file, tags
-        self._sink: FileSink | M4bSink | None = None
+        self._sink: Sink | None = None
         self._rate, self._written = rate, 0
         if output.play:
             raise UsageError("use either --play or --output-dir, not both", hint="leave --play out")

@@ -1,14 +1,14 @@
 """omnitts codec: sound to codec codes and back."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
+
+import numpy as np
 
 from omnitts_cli.audio.encode import SUFFIXES
 from omnitts_cli.audio.magic import is_recording
@@ -24,10 +24,6 @@ from omnitts_cli.speech.loop import SpeechEngine
 from omnitts_cli.terminal.console import console
 from omnitts_cli.terminal.signals import held
 from omnitts_cli.weights.find import sample_rate
-
-if TYPE_CHECKING:
-    import numpy as np
-
 
 LARGEST_BYTES = 2**30
 CHUNK = 32  # frames decoded at once

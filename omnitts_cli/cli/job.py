@@ -1,12 +1,11 @@
 """Job: the common part of say, clone, design and play, from the text to the finished file; how a model is opened."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omnitts_cli.audio.loudness import LoudnessSink, Meter
@@ -30,8 +29,6 @@ from omnitts_cli.text.language import LANGUAGES
 from omnitts_cli.weights.find import sample_rate
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from omnitts_cli.speech.remote import RemoteTTS
     from omnitts_cli.weights.fetch import DownloadProgress
 
@@ -74,7 +71,7 @@ class ModelOpener:
         finally:
             spoken.close()
 
-    def served(self, via: str, model: str | None, variant: str) -> RemoteTTS | None:
+    def served(self, via: str, model: str | None, variant: str) -> "RemoteTTS | None":
         """The model on a running server; None to open it here. `via`: auto, off, or the URL of a server."""
         if via == "off" or (via == "auto" and not server_socket().exists()):
             return None
@@ -97,8 +94,7 @@ class ModelOpener:
 
     def of_voice(self, speech: Speech, via: str = "off") -> AbstractContextManager[TTS]:
         """The model of a voice, as `say` opens it."""
-        model, variant = model_for(speech)
-        saved = saved_voice(speech.voice)
+        model, variant, saved = model_for(speech)
         if saved is not None and saved.adapter is not None:
             return self.model(model, variant, voice=saved)
         return self.served(via, model, variant) or self.model(model, variant)
@@ -132,7 +128,7 @@ class Job:
         return self.speech.language if self.speech.language in LANGUAGES else None
 
     @contextmanager
-    def opened(self, variant: str, model: str | None = None, voice: Voice | None = None) -> Iterator[Ready | None]:
+    def opened(self, variant: str, model: str | None = None, voice: Voice | None = None) -> "Iterator[Ready | None]":
         """Opens the model after everything else has been checked; None if none is needed.
 
         `variant` completes a bare size such as 0.6b; `model` is the one that a saved voice brings along. A tuned
@@ -326,7 +322,7 @@ def not_written(path: Path | None) -> str:
     return f"; {path} was not written" if path else ""
 
 
-def _arriving(progress: Progress, news: DownloadProgress) -> None:
+def _arriving(progress: Progress, news: "DownloadProgress") -> None:
     from omnitts_cli.cli.models import tell
 
     tell(progress, news)
@@ -347,8 +343,8 @@ def without_collector() -> Iterator[None]:
         gc.enable()
 
 
-def model_for(speech: Speech) -> tuple[str | None, str]:
-    """The model and the variant for a voice: a saved voice selects its own."""
+def model_for(speech: Speech) -> tuple[str | None, str, Voice | None]:
+    """The model and the variant for a voice, and the voice if it is a saved one: that selects its own model."""
     saved = saved_voice(speech.voice)
     model = speech.model or (model_of(saved.about, saved.name) if saved else None)
-    return model, "base" if saved else "custom_voice"
+    return model, "base" if saved else "custom_voice", saved

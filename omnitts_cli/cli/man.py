@@ -53,7 +53,7 @@ def main_page(root: Any) -> Iterator[str]:
     """The page of the program."""
     yield from heading(NAME, 1, "speech from the command line")
     yield from (".SH SYNOPSIS", f".B {NAME}", "COMMAND [OPTIONS] [TEXT]")
-    yield from described(root.help, NAME)
+    yield from described(root.help)
     yield ".SH COMMANDS"
     for name in NAMES:
         yield from entry(f"{NAME} {name}", does(root.commands[name]))
@@ -66,7 +66,7 @@ def command_page(words: list[str], command: Any, ctx: Any) -> Iterator[str]:
     yield from heading("-".join(words), 1, does(command))
     usage = DOUBLE.sub(r"\1\2", command.get_usage(ctx)).removeprefix("Usage: ")
     yield from (".SH SYNOPSIS", text(" ".join(usage.split())))
-    yield from described(command.help, "-".join(words))
+    yield from described(command.help)
     below = getattr(command, "commands", None)
     if below:
         yield ".SH COMMANDS"
@@ -96,7 +96,7 @@ def heading(name: str, section: int, about: str) -> Iterator[str]:
     yield from (".SH NAME", f"{text(name)} \\- {text(about)}")
 
 
-def described(help_: str, name: str) -> Iterator[str]:
+def described(help_: str) -> Iterator[str]:
     """The text of a command; paragraphs that keep their lines are examples."""
     paragraphs = re.split(r"\n\s*\n", inspect.cleandoc(help_ or ""))
     examples = [one for one in paragraphs if one.startswith("\b")]

@@ -1,6 +1,7 @@
 """omnitts models: lists, downloads, verifies and removes models."""
 
 from functools import partial
+from typing import Any
 
 from omnitts_cli.errors import ModelError
 from omnitts_cli.settings.setting import readable_size
@@ -18,19 +19,19 @@ def list_(messages: Messages, remote: bool = False) -> None:
     """List models with size and location."""
     here = {model.name: model for model in store.local_models()}
     rows = []
+
+    def show(name: str, state: str, size: int | None, place: str, **more: Any) -> None:
+        rows.append([name, state, "?" if size is None else readable_size(size), place])
+        console.record(status="ok", name=name, state=state, bytes=size, **more)
+
     for model in [*here.values(), *store.kept_in_eight_bits()]:
-        state = "ready" if model.whole else "unfinished"
-        rows.append([model.name, state, readable_size(model.size_bytes), str(model.folder)])
-        fields = {"name": model.name, "state": state, "bytes": model.size_bytes}
-        console.record(status="ok", **fields, folder=str(model.folder), revision=model.revision)
-    for released in [model for name, model in RELEASED.items() if remote and name not in here]:
-        rows.append([released.name, "remote", readable_size(released.size_bytes), f"hf:{released.repo}"])
-        fields = {"name": released.name, "state": "remote", "bytes": released.size_bytes}
-        console.record(status="ok", **fields, repo=released.repo, revision=released.revision)
+        state, place = "ready" if model.whole else "unfinished", str(model.folder)
+        show(model.name, state, model.size_bytes, place, folder=place, revision=model.revision)
+    for one in [one for name, one in RELEASED.items() if remote and name not in here]:
+        show(one.name, "remote", one.size_bytes, f"hf:{one.repo}", repo=one.repo, revision=one.revision)
     for name, repo in ALIASES.items():
         if remote and name not in here:
-            rows.append([name, "remote", "?", f"hf:{repo}"])
-            console.record(status="ok", name=name, state="remote", bytes=None, repo=repo, revision=None)
+            show(name, "remote", None, f"hf:{repo}", repo=repo, revision=None)
     console.table(rows, head=["NAME", "STATE", "SIZE", "WHERE"])
     if not rows:
         console.note("no models on this machine\n  try: omnitts models list --remote")

@@ -6,13 +6,11 @@ from itertools import chain, count
 from pathlib import Path
 
 from omnitts_cli.cli import sound_out
-from omnitts_cli.cli.job import Job, ModelOpener
+from omnitts_cli.cli.job import Job, ModelOpener, model_for
 from omnitts_cli.cli.sound_out import folder_for_sound
 from omnitts_cli.cli.text_in import check_files
 from omnitts_cli.errors import UsageError
 from omnitts_cli.settings.table import Book, Folder, Live, Results, Speech, TextIn
-from omnitts_cli.speech.voice_files import model_of
-from omnitts_cli.speech.voices import saved_voice
 
 NO_FOLDER, NO_BOOK = Folder(), Book()
 BOOK_FILES = (".epub", ".md", ".markdown")
@@ -51,10 +49,7 @@ def outputs_of(folder: Path, texts: Sequence[TextIn], output: Results) -> Iterat
 
 def speak(job: Job) -> None:
     """Speaks in a voice of the model or in a saved voice, which selects its own model."""
-    saved = saved_voice(job.speech.voice)
-    variant, model = "base" if saved else "custom_voice", None
-    if saved and job.speech.model is None:
-        model = model_of(saved.about, saved.name)
+    model, variant, saved = model_for(job.speech)
     with job.opened(variant, model, saved) as ready:
         if ready:
             ready.speak(saved or job.speech.voice, job.speech)

@@ -3,16 +3,16 @@
 Output errors are found before a model is loaded.
 """
 
-from __future__ import annotations
-
 import os
 import time
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from math import floor, inf, isfinite
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from omnitts_cli.audio.encode import M4A, SoundFormat, choose_format
 from omnitts_cli.audio.loudness import Level, Meter
@@ -21,6 +21,7 @@ from omnitts_cli.audio.pcm import dbfs
 from omnitts_cli.audio.sinks import FileSink, MemorySink, PipeSink, Sink, TeeSink
 from omnitts_cli.audio.speaker import SpeakerSink, list_devices, open_speaker
 from omnitts_cli.audio.target import free_name, is_special, open_target
+from omnitts_cli.books.marks import Marks
 from omnitts_cli.devices.fingerprint import of_exact
 from omnitts_cli.errors import DeviceError, InputError, ModelError, OmniError, UsageError
 from omnitts_cli.settings.table import Output, Results, Speech
@@ -43,14 +44,6 @@ from omnitts_cli.text.subtitles import (
     sentence_rows,
     subtitle_format,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    import numpy as np
-
-    from omnitts_cli.books.m4b import M4bSink
-    from omnitts_cli.books.marks import Marks
 
 
 @dataclass
@@ -192,9 +185,7 @@ def write_answer(clip: Clip, path: Path, output: Output) -> str:
     return str(path)
 
 
-def file_sink(
-    path: Path, form: SoundFormat, rate: int, *, no_clobber: bool, marks: Marks | None = None
-) -> FileSink | M4bSink:
+def file_sink(path: Path, form: SoundFormat, rate: int, *, no_clobber: bool, marks: Marks | None = None) -> Sink:
     """The sink for a file of this format, for sound of this rate. `marks`: those of a book."""
     if form.name == M4A or marks is not None:
         from omnitts_cli.books import m4b, tags
@@ -476,14 +467,11 @@ def tell_playing(
 
 def codes(account: Account, groups: int) -> bytes:
     """The codes of all pieces, joined, as a file."""
-    import numpy as np
-
     return packed(np.concatenate([np.zeros((0, groups), np.int64), *account.codes]))
 
 
 def packed(codes: np.ndarray) -> bytes:
     """A safetensors file with one tensor `codes` [frames, groups]."""
-    import numpy as np
     from safetensors.numpy import save
 
     return save({"codes": np.ascontiguousarray(codes, np.int64)})

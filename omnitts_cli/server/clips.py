@@ -11,7 +11,7 @@ import socket
 import ssl
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -20,12 +20,10 @@ from omnitts_cli import child
 from omnitts_cli.audio.read import Recording
 from omnitts_cli.errors import InputError
 from omnitts_cli.server.asked import RequestedClip
+from omnitts_cli.server.models import ServedModel
 from omnitts_cli.server.problems import Problem, busy, invalid
 from omnitts_cli.speech import reference, voice_files
 from omnitts_cli.speech.voices import Voice, voice_for
-
-if TYPE_CHECKING:
-    from omnitts_cli.server.models import ServedModel
 
 DECODE_S = 20.0
 FETCH_S = 10.0
@@ -48,7 +46,7 @@ class Clips:
     _voices: OrderedDict[tuple[str, str, str | None], Voice] = field(default_factory=OrderedDict)
     _encoding: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def voice_of(self, model: "ServedModel", clip: RequestedClip) -> Voice:
+    async def voice_of(self, model: ServedModel, clip: RequestedClip) -> Voice:
         """The voice of a clip; the last few are remembered."""
         kind, data = await self.bytes_of(clip.source)
         key = (model.name, hashlib.sha256(data).hexdigest(), clip.transcript)
@@ -64,7 +62,7 @@ class Clips:
             self._voices.popitem(last=False)
         return voice
 
-    async def cloned(self, model: "ServedModel", recording: Recording, transcript: str | None) -> Voice:
+    async def cloned(self, model: ServedModel, recording: Recording, transcript: str | None) -> Voice:
         """The voice of a recording. One at a time: it runs beside the engine."""
 
         def work() -> Voice:
@@ -158,7 +156,7 @@ def recording_of(out: bytes) -> Recording:
                      head["notices"], head["clipped"])  # fmt: skip
 
 
-def opened(data: bytes, model: "ServedModel") -> Voice:
+def opened(data: bytes, model: ServedModel) -> Voice:
     """The voice in the bytes of a voice file."""
     try:
         found = voice_files.of_bytes(data)

@@ -9,13 +9,10 @@ from omnitts_cli.settings.setting import nearest
 LARGEST_MESSAGE = 1000
 MOST_SHOWN = 60  # characters of a wrong value
 
-TYPES = {
-    401: "authentication_error",
-    403: "permission_error",
-    404: "not_found_error",
-    429: "rate_limit_error",
-}
+TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 """OpenAI's word for a status; other 4xx are invalid requests, 5xx are server errors."""
+STATUSES = ((VoiceError, 404), (GuardError, 502), (DeviceError, 503), (ModelError, 503), (OutputError, 507),
+            (OmniError, 400))  # fmt: skip
 
 
 class Problem(OmniError):
@@ -67,15 +64,7 @@ def status_of(error: BaseException) -> int:
     """The HTTP status of an error."""
     if isinstance(error, Problem):
         return error.status
-    if isinstance(error, VoiceError):
-        return 404
-    if isinstance(error, GuardError):
-        return 502
-    if isinstance(error, DeviceError | ModelError):
-        return 503
-    if isinstance(error, OutputError):
-        return 507
-    return 400 if isinstance(error, OmniError) else 500
+    return next((status for kind, status in STATUSES if isinstance(error, kind)), 500)
 
 
 def described(error: BaseException) -> dict[str, Any]:

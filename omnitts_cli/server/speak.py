@@ -7,12 +7,13 @@ from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from omnitts_cli.errors import Notice
 from omnitts_cli.server.asked import Asked
 from omnitts_cli.server.body import Gone, Receive
 from omnitts_cli.server.encode import THREADS
+from omnitts_cli.server.models import ServedModel
 from omnitts_cli.server.problems import Problem, invalid
 from omnitts_cli.server.state import ServerState, SpeechCall
 from omnitts_cli.server.voices import kind_of, of_values, spelled, voice_of
@@ -23,9 +24,6 @@ from omnitts_cli.speech.voices import Voice
 from omnitts_cli.speech.words import Aligned, Timer
 from omnitts_cli.text.language import LANGUAGES
 from omnitts_cli.voices import Cloned, Designed, Named
-
-if TYPE_CHECKING:
-    from omnitts_cli.server.models import ServedModel
 
 SHORT_CHARS = 100
 """Texts up to this length are split and normalised on the event loop; longer ones in a thread."""
@@ -87,7 +85,7 @@ def made_with(state: ServerState, voice: str | None) -> str | None:
     return state.saved.load(voice).about.get("model")
 
 
-def without_style(call: SpeechCall, asked: Asked, model: "ServedModel", voice: Voice) -> Asked:
+def without_style(call: SpeechCall, asked: Asked, model: ServedModel, voice: Voice) -> Asked:
     """The request without instructions that the voice cannot follow. Most clients send some to every voice."""
     named = isinstance(voice.identity, Named)
     if asked.prepared or asked.describes or not (asked.speech.style or "").strip():
@@ -99,7 +97,7 @@ def without_style(call: SpeechCall, asked: Asked, model: "ServedModel", voice: V
     return replace(asked, speech=replace(asked.speech, style=None))
 
 
-async def voice_for(state: ServerState, model: "ServedModel", asked: Asked, kind: str) -> Voice:
+async def voice_for(state: ServerState, model: ServedModel, asked: Asked, kind: str) -> Voice:
     """The voice of a request."""
     if asked.clip is not None:
         return await state.clips.voice_of(model, asked.clip)

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -36,7 +37,7 @@ async def answer(state: ServerState, values: dict[str, Any], scope: Scope, recei
         try:
             with watched(call, receive):
                 await begin(state, call, asked)
-                await (whole if asked.whole else events if asked.sse else streamed)(call, asked, scope, send)
+                await (whole if asked.whole else events if asked.sse else streamed)(call, asked, send)
             outcome = "ok"
         except (Gone, asyncio.CancelledError):
             outcome = "gone"
@@ -48,7 +49,7 @@ async def answer(state: ServerState, values: dict[str, Any], scope: Scope, recei
             report(state, call, asked, outcome)
 
 
-async def streamed(call: SpeechCall, asked: Asked, scope: Scope, send: Send) -> None:
+async def streamed(call: SpeechCall, asked: Asked, send: Send) -> None:
     """Sound as it is made. The headers leave with the first of it."""
     encoding, started = encoder(call, asked), False
     try:
@@ -60,19 +61,19 @@ async def streamed(call: SpeechCall, asked: Asked, scope: Scope, send: Send) -> 
                 continue
             if not started:
                 started = True
-                await send(start(call, asked, encoding.media, encoding.rate, scope))
+                await send(start(call, asked, encoding.media, encoding.rate))
             await deliver(call, send, data)
         rest = await encoding.finish()
         if not started:
-            await send(start(call, asked, encoding.media, encoding.rate, scope))
+            await send(start(call, asked, encoding.media, encoding.rate))
         await send({"type": "http.response.body", "body": rest, "more_body": False})
     finally:
         await encoding.close()
 
 
-async def events(call: SpeechCall, asked: Asked, scope: Scope, send: Send) -> None:
+async def events(call: SpeechCall, asked: Asked, send: Send) -> None:
     """The same sound as server-sent events."""
-    out: Events = (Chunks if asked.chunks else Events)(call, asked, scope, send)
+    out: Events = (Chunks if asked.chunks else Events)(call, asked, send)
     encoding = encoder(call, out.encoded)
     out.rate = encoding.rate
     try:
@@ -96,7 +97,6 @@ class Events:
 
     call: SpeechCall
     asked: Asked
-    scope: Scope
     send: Send
     rate: int = 0
     started: bool = False
@@ -128,7 +128,7 @@ class Events:
         """A part of the body; the headers leave with the first."""
         if not self.started:
             self.started = True
-            await self.send(start(self.call, self.asked, EVENTS, self.rate, self.scope))
+            await self.send(start(self.call, self.asked, EVENTS, self.rate))
         await deliver(self.call, self.send, text.encode(), more)
 
 
@@ -173,7 +173,7 @@ class Chunks(Events):
         await self.line(f"data: {json.dumps(about | values)}\n\n")
 
 
-async def whole(call: SpeechCall, asked: Asked, scope: Scope, send: Send) -> None:
+async def whole(call: SpeechCall, asked: Asked, send: Send) -> None:
     """One answer of known length when everything is made and checked."""
     async with made(call, asked) as answer:
         seconds = answer.seconds
@@ -184,7 +184,7 @@ async def whole(call: SpeechCall, asked: Asked, scope: Scope, send: Send) -> Non
             (b"x-rtf", f"{(time.perf_counter() - call.began) / seconds if seconds else 0:.4f}".encode()),
             *token_headers(call),
         ]
-        await send(start(call, asked, answer.media, answer.rate, scope, headers))
+        await send(start(call, asked, answer.media, answer.rate, headers))
         for data in answer.blocks():
             await deliver(call, send, data)
         await deliver(call, send, b"", more=False)
@@ -212,7 +212,7 @@ def stream_of(call: SpeechCall) -> Any:
 
 
 def start(
-    call: SpeechCall, asked: Asked, media: str, rate: int, scope: Scope, more: list[tuple[bytes, bytes]] | None = None
+    call: SpeechCall, asked: Asked, media: str, rate: int, more: Sequence[tuple[bytes, bytes]] = ()
 ) -> dict[str, Any]:
     """The status line and the headers. They leave with the first sound, so an error can still be a status."""
     stream = stream_of(call)
@@ -228,7 +228,7 @@ def start(
         (b"x-queue-ms", b"%.1f" % ((stream.account.queued_s or 0.0) * 1000)),
         (b"x-first-sound-ms", b"%.1f" % ((first - call.began) * 1000)),
         (b"cache-control", b"no-store"),
-        *(more or []),
+        *more,
     ]
     if ignored := [*asked.ignored, *call.ignored]:
         headers.append((b"x-ignored-fields", printable(", ".join(name[:60] for name in ignored)[:1000])))

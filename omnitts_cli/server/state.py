@@ -1,7 +1,5 @@
 """ServerState: what all requests of a server share, and the limits that a sweep enforces."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import secrets
@@ -10,23 +8,20 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from omnitts_cli.errors import Notice
 from omnitts_cli.server.clips import Clips
 from omnitts_cli.server.guard import Guard
 from omnitts_cli.server.hub import Hub, News
 from omnitts_cli.server.metrics import Metrics
-from omnitts_cli.server.models import Models
+from omnitts_cli.server.models import Models, ServedModel
 from omnitts_cli.server.problems import Problem, busy
 from omnitts_cli.server.voices import Saved
 from omnitts_cli.settings.commands import Serving
 from omnitts_cli.speech.speaking import Stream
 from omnitts_cli.speech.tts import TTS
 from omnitts_cli.speech.words import Timer
-
-if TYPE_CHECKING:
-    from omnitts_cli.server.models import ServedModel
 
 SWEEP_S = 0.25
 MOST_WAITING_BYTES = 256 << 20
@@ -99,7 +94,7 @@ class ServerState:
     def of(
         cls, options: Serving, guard: Guard, models: list[ServedModel], load: Callable[[ServedModel], TTS],
         log: Callable[[str], None], headers: tuple[tuple[bytes, bytes], ...] = (),
-    ) -> ServerState:  # fmt: skip
+    ) -> "ServerState":  # fmt: skip
         """The state of a server that begins, on its event loop."""
         hub = Hub()
         clips = Clips(options.max_upload, frozenset(map(str.lower, options.allow_ref_host)))

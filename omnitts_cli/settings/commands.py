@@ -11,7 +11,6 @@ from omnitts_cli.settings.setting import (
     SWITCH,
     TARGET,
     TEXT,
-    Setting,
     ValueKind,
     carries,
     either,
@@ -325,20 +324,10 @@ for_limits = fields_with(group="limits")
 class Serving:
     """Where `omnitts serve` listens, which models it holds, and what it allows."""
 
-    model: tuple[str, ...] = carries(
-        (),
-        Setting(
-            "-m --model",
-            TEXT,
-            "Model; a bare size stands for its variants. Repeatable.",
-            "NAME|DIR",
-            many=True,
-            shown=EMBEDDED,
-            group="voice",
-            main=True,
-            complete="models",
-        ),
-    )
+    model: tuple[str, ...] = for_voice(
+        (), "-m --model", TEXT, "Model; a bare size stands for its variants. Repeatable.", "NAME|DIR",
+        many=True, shown=EMBEDDED, main=True, complete="models",
+    )  # fmt: skip
     host: str = for_listening("127.0.0.1", "--host", TEXT, "Address to listen on.", "ADDRESS", main=True)
     port: int = for_listening(8000, "--port", whole(0, 65_535), "Port; 0: a free one.", "N", main=True)
     socket: str | None = for_listening(

@@ -30,6 +30,7 @@ SLOWEST_WPM, FASTEST_WPM = USUAL_WPM // 2, 2 * USUAL_WPM
 LANGUAGE = one_of("auto", "detect", *LANGUAGES, aliases=dict(zip(LANGUAGES.values(), LANGUAGES, strict=True)))
 AS_MARKDOWN = "pandoc -t markdown FILE | omnitts say --input-format md"
 NO_TEXT = {**dict.fromkeys(("docx", "doc", "odt", "rtf"), AS_MARKDOWN), "pdf": "pdftotext FILE - | omnitts say"}
+OTHER_FORMATS = {"m4b": "leave -F out; -o NAME.m4b writes it", "aac": "-F m4a"}
 KILOBITS = replace(whole(8, 320), meant={f"{rate}k": f"--bitrate {rate}" for rate in range(8, 321)})
 INPUT_FORMATS = ("auto", "text", "md", "html", "ssml", "srt", "epub", "article")
 
@@ -175,25 +176,9 @@ class Output:
         shown="play; without a sound card, write speech.wav", main=True,
     )  # fmt: skip
     format: str | None = for_output(
-        None,
-        "-F --format",
-        one_of(
-            "wav",
-            "raw",
-            "flac",
-            "mp3",
-            "opus",
-            "ogg",
-            "m4a",
-            meant={"m4b": "leave -F out; -o NAME.m4b writes it", "aac": "-F m4a"},
-        ),
-        "wav, raw, flac, mp3, opus, ogg, m4a.",
-        "FORMAT",
-        shown="by suffix",
-        main=True,
-        preset=True,
-        project=True,
-    )
+        None, "-F --format", one_of("wav", "raw", "flac", "mp3", "opus", "ogg", "m4a", meant=OTHER_FORMATS),
+        "wav, raw, flac, mp3, opus, ogg, m4a.", "FORMAT", shown="by suffix", main=True, preset=True, project=True,
+    )  # fmt: skip
     sample_rate: int | None = for_output(
         None, "--sample-rate", whole(8000, 192_000), "Output sample rate, 8000 to 192000.", "HZ",
         shown="the model's", preset=True, project=True,
