@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -187,10 +187,7 @@ class BookJob:
         """Writes everything at its level, which is known only now."""
         result, meter, notices = writer.result, writer.meter, list[str]()
         assert meter is not None
-
-        def sound() -> Iterator[np.ndarray]:
-            return sound_of(chapters, writer.cache, result.rate, self.chapter_gap_s)
-
+        sound = partial(sound_of, chapters, writer.cache, result.rate, self.chapter_gap_s)
         level = level_for(meter, float(self.speech.loudness), sound, notices)
         for notice in notices:
             self.tell(Notice(notice))
@@ -295,8 +292,7 @@ class BookJob:
         """The folder of a model, if it has one, and the precision that it will run in."""
         from omnitts_cli.speech.load import known_before
 
-        known = {key: value for key, value in self.machine.items() if key != "fetching"}
-        folder, dtype, _ = known_before(model[0], variant=model[1], **known)
+        folder, dtype, _ = known_before(model[0], variant=model[1], **self.machine)
         return folder, dtype
 
 
@@ -320,13 +316,8 @@ class BookWriter:
         self._job, self._place = job, place
         self.meter: Meter | None = None
         self._spoken = spoken
-        self._order = self._all(chapters)
+        self._order = ((chapter, number) for chapter in chapters for number in range(len(chapter.units)))
         self._next = next(self._order, None)
-
-    def _all(self, chapters: list[Chapter]) -> Iterator[tuple[Chapter, int]]:
-        for chapter in chapters:
-            for number in range(len(chapter.units)):
-                yield chapter, number
 
     def write(self) -> None:
         """Writes what is there, up to the first unit that is not."""

@@ -65,12 +65,8 @@ def without_command(arguments: list[str]) -> int:
 
 def show_version() -> int:
     """--version. Returns the exit code."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        words = version("omnitts-cli")
-    except PackageNotFoundError:
-        words = f"(not installed; run from {commands.PACKAGE.parent})"
+    found = environment.own_version()
+    words = f"(not installed; run from {commands.PACKAGE.parent})" if found == "0" else found
     console.stdout.claim()
     console.stdout.line(f"omnitts {words}")
     return 0

@@ -4,12 +4,14 @@ import os
 import sys
 import tempfile
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from omnitts_cli.cli.job import ModelOpener
 from omnitts_cli.errors import PartialError, UsageError
 from omnitts_cli.fleet.bucket import is_url
+from omnitts_cli.fleet.cluster import speak_with_ray
 from omnitts_cli.fleet.job import BatchJob
 from omnitts_cli.fleet.plan import RowPlan
 from omnitts_cli.fleet.report import Summary
@@ -34,25 +36,17 @@ def batch(
     known = {**opener.settings, "patient": True, "fixed_chunks": True}
     style = opener.messages.progress
     with Progress("speaking", style) as speaking, Progress("checking", style) as checking:
-
-        def counted(rows: int) -> None:
-            checking.update(None, f"{rows:,} rows", rows=rows)
-
-        def look(pace: Pace) -> None:
-            tell(speaking, pace)
-
         job = (UrlJob if is_url(corpus.output_dir) else BatchJob)(
             manifest, text, speech, corpus, checks, known,
-            tell=console.notice, checking=counted, look=look, confirm=console.confirm if console.asks() else refused,
+            tell=console.notice, checking=lambda rows: checking.update(None, f"{rows:,} rows", rows=rows),
+            look=partial(tell, speaking), confirm=lambda question: console.asks() and console.confirm(question),
             loaded=checking.clear, stdin=sys.stdin.buffer if manifest == "-" and sys.stdin else None,
-            workers=None if corpus.ray is None else with_ray,
+            workers=None if corpus.ray is None else speak_with_ray,
         )  # fmt: skip
         if corpus.check_only:
             return only_check(job)
 
-        def open_model(
-            name: str, variant: str, slots: int | None, voice: str | None
-        ) -> AbstractContextManager[TTS]:  # fmt: skip
+        def open_model(name: str, variant: str, slots: int | None, voice: str | None) -> AbstractContextManager[TTS]:
             settings = {**job.machine, "slots": slots}  # the precision is that of the corpus
             return opener.model(name, variant, voice=voice, **settings)
 
@@ -65,17 +59,6 @@ def batch(
             stopped.word += "; finished rows are kept, and the same command continues"
             raise
     report(job, summary)
-
-
-def with_ray(*rows: Any) -> None:
-    from omnitts_cli.fleet.cluster import speak_with_ray
-
-    speak_with_ray(*rows)
-
-
-def refused(question: str) -> bool:
-    """Without a terminal nothing is confirmed."""
-    return False
 
 
 def tell(progress: Progress, pace: Pace) -> None:

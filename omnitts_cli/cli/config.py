@@ -14,7 +14,7 @@ from omnitts_cli.settings import environment, layers
 from omnitts_cli.settings import file as settings_file
 from omnitts_cli.settings.edit import with_key, without_key
 from omnitts_cli.settings.file import SECTIONS, all_names
-from omnitts_cli.settings.layers import Layers, is_project, places
+from omnitts_cli.settings.layers import Layers, is_project, places, user_file
 from omnitts_cli.settings.setting import Field, fields_of, nearest
 from omnitts_cli.settings.table import SHARED, Messages
 from omnitts_cli.speech import voice_files
@@ -42,10 +42,10 @@ def show(messages: Messages, every: bool = False, origin: bool = False) -> None:
     for field in fields:
         value, source = layers.origin(field)
         used = resolved(field, layers) if value is None else value
-        console.record(status="ok", key=key(field), value=used, origin=source)
+        console.record(status="ok", key=field.key, value=used, origin=source)
         if every or source != "default" or field.name in ("model", "voice"):
             words = shown(used) + "   (default)" * (source == "default" and not every and not origin)
-            rows.append([key(field), words, source] if origin else [key(field), words])
+            rows.append([field.key, words, source] if origin else [field.key, words])
     console.table(rows + foreign_rows(origin))
     if origin:
         tell_of_files()
@@ -58,13 +58,13 @@ def get(messages: Messages, name: str) -> None:
     warn(layers)
     value, source = layers.origin(field)
     console.result(shown(value) or resolved(field, layers) or "")
-    console.record(status="ok", key=key(field), value=value, origin=source)
+    console.record(status="ok", key=field.key, value=value, origin=source)
 
 
 def set(messages: Messages, name: str, value: str) -> None:
     """Write one setting to your settings file."""
     field = find(name)
-    target, name = user_file(), key(field)
+    target, name = user_file(), field.key
     try:
         read = field.spelled(value, f"--{name}")
     except (UsageError, DeviceError) as error:
@@ -99,12 +99,12 @@ def unset(messages: Messages, name: str) -> None:
     text = without_key(before, name)
     field = None if text != before else find(name)
     if field is not None:
-        name = key(field)
+        name = field.key
         text = without_key(without_key(before, name), field.former_key)
     if text != before:
         save(target, text)
     console.note(f"removed {name} from {target}" if text != before else f"{name} was not set in {target}")
-    if name in {key(one) for one in all_fields()}:
+    if name in {one.key for one in all_fields()}:
         warn_of_stronger(find(name), target)
     console.record(status="ok", path=str(target), key=name)
 
@@ -142,7 +142,7 @@ def warn_of_stronger(field: Field, target: Path) -> None:
     value, source = Layers("config", {}, all_fields(), tolerant=True).origin(field)
     stronger = [str(place) for place in places()[: places().index(target)]]
     if source in ("environment", *stronger):
-        console.warning(f"{key(field)} is still {shown(value)}, from {source}")
+        console.warning(f"{field.key} is still {shown(value)}, from {source}")
 
 
 def tell_of_files() -> None:
@@ -170,13 +170,9 @@ def all_fields() -> list[Field]:
     return [field for options in SHARED for field in fields_of(options)]
 
 
-def key(field: Field) -> str:
-    return field.name.replace("_", "-")
-
-
 def find(name: str) -> Field:
     """The option of that name, or an error with the nearest."""
-    fields = {key(field): field for field in all_fields()}
+    fields = {field.key: field for field in all_fields()}
     former = {field.former_key: field for field in fields.values() if field.former_key}
     if name in former:
         return former[name]
@@ -232,10 +228,6 @@ def toml(value: Any) -> str:
     except UnicodeEncodeError:
         raise UsageError(f"{value!r} is not UTF-8, and settings files are UTF-8 only") from None
     return text.replace("\x7f", "\\u007f")
-
-
-def user_file() -> Path:
-    return layers.user_file()
 
 
 def text_of(target: Path) -> str:

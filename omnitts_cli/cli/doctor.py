@@ -57,7 +57,9 @@ def doctor(opener: ModelOpener, model: Model, kernels: bool, card: str | None, r
     """Check this machine. Exit code 0 if speech works on any device, else 5."""
     if kernels:
         return show(opener.machine, card, number_of(rows), model.model or EMBEDDED)
-    refuse_without_kernels({"--for": card, "--rows": rows})
+    for option, value in {"--for": card, "--rows": rows}.items():
+        if value is not None:
+            raise UsageError(f"{option} has no effect without --kernels", hint=f"--kernels {option} {value}")
     found = []
     for check in all_of(opener.machine, opener.network):
         found.append(check)
@@ -85,12 +87,6 @@ def number_of(rows: str | None) -> int:
     if not rows.isdecimal() or not 1 <= int(rows) <= MOST_ROWS:
         raise UsageError(f"--rows {rows}: not a whole number from 1 to {MOST_ROWS}", hint="--rows 12")
     return int(rows)
-
-
-def refuse_without_kernels(typed: dict[str, str | None]) -> None:
-    for option, value in typed.items():
-        if value is not None:
-            raise UsageError(f"{option} has no effect without --kernels", hint=f"--kernels {option} {value}")
 
 
 def all_of(machine: Machine, network: Network) -> Iterator[Check]:

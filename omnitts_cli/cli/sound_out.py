@@ -252,11 +252,6 @@ class SideFile:
 WORDS = "words"
 
 
-def by_words(output: Results) -> bool:
-    """Whether subtitles have the times of words."""
-    return output.subs is not None and WORDS in (output.subs, output.subs_by)
-
-
 def subtitle_names(output: Results) -> list[str]:
     """The files of --subs; `words` stands for one of each format beside the output."""
     if output.subs != WORDS:
@@ -274,7 +269,8 @@ class SubtitleFiles:
         if names == ["-"] and output.output == "-":
             raise UsageError("only one of sound and subtitles can go to stdout", hint="-o speech.wav --subs -")
         forms: list[SubtitleFormat] = [subtitle_format(name) if name != "-" else "srt" for name in names]
-        self.timed = TimedWords(word_timing(output, language, offline=offline)) if by_words(output) else None
+        by_words = WORDS in (output.subs, output.subs_by)
+        self.timed = TimedWords(word_timing(output, language, offline=offline)) if by_words else None
         self._files: list[tuple[SubtitleFormat, SideFile]] = []
         try:
             for form, name in zip(forms, names, strict=True):

@@ -63,7 +63,9 @@ class Cluster:
         address = str(job.corpus.ray)
         self.ray = imported(address)
         on_cpu, wanted = task.model.on_cpu, job.corpus.workers
-        self._connect(address, wanted if on_cpu else None)
+        if self.ray.is_initialized():
+            raise UsageError("Ray is already in use by this process", hint="ray.shutdown()")
+        connect(self.ray, address, **({"num_cpus": wanted if on_cpu else None} if address == LOCAL else {}))
         there = room_for("CPU" if on_cpu else "GPU", self.ray, address, wanted, "--workers")
         count = min(wanted or there, rows)
         if count >= MANY_WORKERS and job.corpus.to == "files":
@@ -72,14 +74,6 @@ class Cluster:
         needs: dict[str, Any] = {"num_cpus": 1} if on_cpu else {"num_gpus": 1}
         actor = self.ray.remote(RayWorker).options(max_restarts=-1, max_task_retries=0, max_concurrency=CALLS, **needs)
         self.workers = {f"worker {n}": actor.remote(task, n) for n in range(count)}
-
-    def _connect(self, address: str, cpus: int | None) -> None:
-        if self.ray.is_initialized():
-            raise UsageError("Ray is already in use by this process", hint="ray.shutdown()")
-        if address == LOCAL:
-            connect(self.ray, address, num_cpus=cpus)
-        else:
-            connect(self.ray, address)
 
     def close(self) -> None:
         """Ends the workers, and a local cluster."""

@@ -4,6 +4,7 @@ Also the lock that keeps a second run out of a folder.
 """
 
 import errno
+import io
 import json
 import os
 import platform
@@ -23,7 +24,7 @@ WORK = ".omnitts"  # our folder in the output
 OURS = ("manifest.jsonl", "report.md", "report.png")  # our files beside it
 
 
-class File:
+class File(io.FileIO):
     """A file that is being written. Every byte is written or an OSError is raised.
 
     Writes after close are ignored: libsndfile still makes some when it frees a discarded file.
@@ -31,47 +32,32 @@ class File:
 
     def __init__(self, path: Path, *, append: bool = False, new: bool = False) -> None:
         """`new`: raises FileExistsError if the file exists."""
+        how = os.O_RDWR | os.O_CREAT | (os.O_EXCL if new else 0 if append else os.O_TRUNC)
+        super().__init__(path, "r+", opener=lambda name, flags: open_file(path, how))
         self.path = path
-        how = os.O_EXCL if new else 0 if append else os.O_TRUNC
-        self._descriptor = open_file(path, os.O_RDWR | os.O_CREAT | how)
-        self.end = os.lseek(self._descriptor, 0, os.SEEK_END) if append else 0
+        self.end = self.seek(0, os.SEEK_END) if append else 0
 
-    def write(self, data: bytes | memoryview) -> int:
+    def write(self, data: Any) -> int:
         """Writes all of it at the current position."""
         rest = memoryview(data)
         while rest and not self.closed:
-            rest = rest[write(self._descriptor, rest) :]
+            rest = rest[write(self.fileno(), rest) :]
         return len(data)
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        return 0 if self.closed else os.lseek(self._descriptor, offset, whence)
+        return 0 if self.closed else super().seek(offset, whence)
 
     def tell(self) -> int:
         return self.seek(0, os.SEEK_CUR)
 
-    def seekable(self) -> bool:
-        return True
-
-    def fileno(self) -> int:
-        return self._descriptor
-
-    @property
-    def closed(self) -> bool:
-        return self._descriptor < 0
-
     def sync(self) -> None:
         """Returns when the bytes are on the disk."""
-        fsync(self._descriptor)
+        fsync(self.fileno())
 
     def cut(self, size: int) -> None:
         """Truncates the file; the next write follows there."""
-        os.ftruncate(self._descriptor, size)
+        self.truncate(size)
         self.seek(size)
-
-    def close(self) -> None:
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
 
 
 def open_file(path: Path, flags: int) -> int:

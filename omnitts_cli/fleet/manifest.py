@@ -297,13 +297,7 @@ def instead(path: Path) -> str:
 
 def likely_kind(path: Path) -> str:
     """What a file without a known suffix looks like; `array`: JSON that is not in lines; `binary`: not text."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(HEAD_BYTES)
-            file.seek(0)
-            line = file.readline(LONGEST_LINE).removeprefix(BOM)
-    except OSError as error:
-        raise unreadable(path, error) from None
+    head, line = beginning(path)
     marks = ((b"PAR1", "parquet"), (b"{", "jsonl"), (b"[", "array"))
     found = next((kind for mark, kind in marks if line.startswith(mark)), "binary" if no_text(head) else None)
     names = [{name.strip(b' "\r\n').lower() for name in line.split(mark)} for mark in (b",", b"\t")]
@@ -313,13 +307,20 @@ def likely_kind(path: Path) -> str:
 
 def looks_like_ljspeech(path: Path) -> bool:
     """Whether the first line is `id|text|text` and not a header."""
-    try:
-        with path.open("rb") as file:
-            line = file.readline(LONGEST_LINE).removeprefix(BOM).decode("utf-8", "replace")
-    except OSError as error:
-        raise unreadable(path, error) from None
+    line = beginning(path)[1].decode("utf-8", "replace")
     names = [name.strip().strip('"') for name in line.split(",")]
     return line.count("|") in (1, 2) and not {"text", "input"} & set(names)
+
+
+def beginning(path: Path) -> tuple[bytes, bytes]:
+    """The first bytes of a file, and its first line without a byte order mark."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(HEAD_BYTES)
+            file.seek(0)
+            return head, file.readline(LONGEST_LINE).removeprefix(BOM)
+    except OSError as error:
+        raise unreadable(path, error) from None
 
 
 def refuse_columns(table: Table, name: str, ignore_unknown: bool, columns: Collection[str]) -> None:

@@ -5,22 +5,22 @@ measured and hashed in other processes.
 """
 
 import hashlib
-import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 from queue import SimpleQueue
-from typing import IO, Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from omnitts_cli import child, errors
+from omnitts_cli import child
 from omnitts_cli.audio.encode import SoundFormat
 from omnitts_cli.audio.loudness import LoudnessSink, Meter
 from omnitts_cli.audio.outlet import Outlet
@@ -30,6 +30,7 @@ from omnitts_cli.errors import OmniError, OutputError
 from omnitts_cli.fleet import disk
 
 SILENT_DBFS = -120.0
+CUT_OFF = (EOFError, pickle.UnpicklingError)  # the other process has ended, maybe within a message
 FEWEST_WRITERS, MOST_WRITERS, CORES_A_WRITER = 2, 8, 3
 
 
@@ -118,13 +119,13 @@ class Writers:
 
     def __init__(self, count: int, recipe: SoundRecipe) -> None:
         self._sync = recipe.sync
-        begin = json.dumps(asdict(replace(recipe, sync=False))).encode() + b"\n"
+        begin = pickle.dumps(replace(recipe, sync=False))
         command = child.command("omnitts_cli.fleet.part")
         self._free: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
         self._all: list[subprocess.Popen[bytes]] = []
         try:
             for _ in range(count):
-                process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+                process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
                 self._all.append(process)
                 self._send(process, begin)
                 self._free.put(process)
@@ -136,22 +137,20 @@ class Writers:
         """A whole file. Raises what went wrong, as `make` of this module does."""
         process = self._free.get()
         try:
-            size = sum(samples.size for samples in blocks)
-            self._send(process, json.dumps({"path": str(path), "samples": size}).encode() + b"\n")
+            self._send(process, pickle.dumps((path, sum(samples.size for samples in blocks))))
             for samples in blocks:
                 self._send(process, np.ascontiguousarray(samples, np.float32))
             assert process.stdout is not None
-            answer = json.loads(line_of(process.stdout) or self._ended(process))
+            found: SoundFigures | Exception = pickle.load(process.stdout)
+        except CUT_OFF:
+            self._ended(process)
         finally:
             self._free.put(process)
-        if "errno" in answer:
-            raise OSError(answer["errno"], answer["words"], answer["file"])
-        if "error" in answer:
-            kind = getattr(errors, answer["error"])
-            raise kind(answer["message"], cause=answer["cause"], hint=answer["hint"])
+        if isinstance(found, Exception):
+            raise found
         if self._sync:  # here, where more threads can wait for the disk than there are writers
             disk.sync(path)
-        return SoundFigures(**answer)
+        return found
 
     def _send(self, process: subprocess.Popen[bytes], data: Any) -> None:
         assert process.stdin is not None
@@ -162,7 +161,7 @@ class Writers:
         except BrokenPipeError:
             self._ended(process)
 
-    def _ended(self, process: subprocess.Popen[bytes]) -> bytes:
+    def _ended(self, process: subprocess.Popen[bytes]) -> NoReturn:
         raise OutputError(
             f"a process that writes sound has ended (exit status {process.wait()})",
             hint="run the same command again",
@@ -179,41 +178,21 @@ class Writers:
             process.wait()
 
 
-def line_of(file: IO[bytes]) -> bytes:
-    """The next line, of a pipe that is not buffered; what there is of it at the end."""
-    line = b""
-    while not line.endswith(b"\n"):
-        more = os.read(file.fileno(), 4096)
-        if not more:
-            break
-        line += more
-    return line
-
-
 def main() -> None:
-    """One writer: files from standard input, their figures to standard output."""
+    """One writer: files from standard input, their figures to standard output, or what went wrong."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which closes the pipe
     take = sys.stdin.buffer
-    how = json.loads(take.readline() or "{}")
-    if not how:
-        return
-    recipe = SoundRecipe(SoundFormat(**how.pop("form")), **how)
-    while line := take.readline():
-        asked = json.loads(line)
-        data = take.read(4 * asked["samples"])
-        if len(data) < 4 * asked["samples"]:
-            return  # the parent was killed
-        sys.stdout.buffer.write(json.dumps(answer(Path(asked["path"]), recipe, data)).encode() + b"\n")
-        sys.stdout.buffer.flush()
-
-
-def answer(path: Path, recipe: SoundRecipe, data: bytes) -> dict[str, Any]:
-    """The figures of a file, or what went wrong."""
-    try:
-        return asdict(make(path, recipe, [np.frombuffer(data, np.float32)]))
-    except (OmniError, OSError) as error:
-        cause = error if isinstance(error, OSError) else error.__cause__
-        if isinstance(cause, OSError):
-            return {"errno": cause.errno, "words": cause.strerror, "file": cause.filename}
-        assert isinstance(error, OmniError)
-        return {"error": type(error).__name__, "message": error.message, "cause": error.cause, "hint": error.hint}
+    with suppress(*CUT_OFF):  # the parent has ended, or was killed
+        recipe = pickle.load(take)
+        while True:
+            path, size = pickle.load(take)
+            data = take.read(4 * size)
+            if len(data) < 4 * size:
+                return
+            found: SoundFigures | Exception
+            try:
+                found = make(path, recipe, [np.frombuffer(data, np.float32)])
+            except (OmniError, OSError) as error:  # an error's cause is lost on the way
+                found = error.__cause__ if isinstance(error.__cause__, OSError) else error
+            pickle.dump(found, sys.stdout.buffer)
+            sys.stdout.buffer.flush()

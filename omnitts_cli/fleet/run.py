@@ -162,7 +162,8 @@ class CorpusRun:
             chosen = np.zeros(len(rows), bool)
             chosen[keep] = True
             wanted &= chosen
-        tries = {int(i): tries_of(lookup, int(records[i])) for i in np.flatnonzero(again & wanted)}
+        details = {int(i): json.loads(lookup.details(int(records[i]))) for i in np.flatnonzero(again & wanted)}
+        tries = {index: int(found.get("tries", 1)) for index, found in details.items()}
         left = np.flatnonzero(wanted)
         copies = left[lookup.has_keys(keys[left]) & ~again[left]]
         left = left[~np.isin(left, copies, assume_unique=True)] if len(copies) else left
@@ -305,7 +306,3 @@ def in_order(plan: RowPlan, rows: np.ndarray) -> Iterator[int]:
         window = rows[start : start + WINDOW]
         longest_first = np.argsort(-plan.rows["expected"][window], kind="stable")
         yield from window[longest_first].tolist()
-
-
-def tries_of(lookup: Lookup, index: int) -> int:
-    return int(json.loads(lookup.details(index)).get("tries", 1))

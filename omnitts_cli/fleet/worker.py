@@ -95,20 +95,17 @@ def under_way(path: Path) -> list[int]:
     return [int(cell) - 1 for cell in cells if cell]
 
 
-class LeasedRun(BatchRun):
-    """A run whose rows come from leases. It commits only while the folder still belongs to its run."""
+@dataclass(kw_only=True)
+class LeasedRows(CorpusRun):
+    """Rows that come from leases. They are committed only while the folder still belongs to their run."""
 
     worker: "RayWorker"
-    lock: threading.Lock
 
-    def _commit(self) -> None:
-        group = list(self._group)
-        with self.lock:
-            if group:
-                self.worker.check_owner()
-            super()._commit()
-        if group:
-            self.worker.committed(group)
+    def commit(self, group: Sequence[Made]) -> None:
+        with self.worker.lock:
+            self.worker.check_owner()
+            super().commit(group)
+        self.worker.committed(group)
 
 
 class RayWorker:
@@ -117,7 +114,7 @@ class RayWorker:
     def __init__(self, task: Task, number: int) -> None:
         self.name = f"w{number}-{secrets.token_hex(4)}"
         self._task, self._notices = task, list[Notice]()
-        self._changed = threading.Condition()
+        self._changed, self.lock = threading.Condition(), threading.Lock()  # `lock`: of what commits
         self._counts: dict[int, tuple[int, float, float] | None] = {}  # row -> None, or state, seconds, expected
         self._tries: dict[int, int] = {}
         self._failure: OmniError | None = None
@@ -156,19 +153,18 @@ class RayWorker:
         speaker = job.speaker(tts, plan, work, task.model, self._closing)
         self._bits = bits_of(tts)
         store = self._closing.enter_context(closing(job.store(task.out, work, journal, None)))
-        rows = CorpusRun(work, plan, task.masks, journal, store)
-        self._run = run = LeasedRun(rows, speaker, lambda pace: None)
-        run.worker, run.lock = self, threading.Lock()
+        self._rows = LeasedRows(work, plan, task.masks, journal, store, worker=self)
+        run = BatchRun(self._rows, speaker, lambda pace: None)
         self._doing = work / f"doing-{self.name}"
         self._feed = Feed(self._doing)
         most = tts.engine.plan.slots
         self._thread = threading.Thread(target=self._speak, args=(run, 4 * most), name="omnitts rows", daemon=True)
         self._thread.start()
 
-    def _speak(self, run: LeasedRun, most: int) -> None:
+    def _speak(self, run: BatchRun, most: int) -> None:
         try:
             run.speak_in_order(self._feed, self._tries, most)
-            run.run.store.finish()
+            self._rows.store.finish()
         except DeviceError:
             os._exit(DIED)  # a new process has a new device context
         except (OmniError, OSError) as error:
@@ -215,9 +211,9 @@ class RayWorker:
     def flush(self) -> OmniError | None:
         """Commits what has been spoken, when no lease is in hand; returns what went wrong."""
         try:
-            with self._run.lock:
+            with self.lock:
                 self.check_owner()
-                self._run.run.store.flush()
+                self._rows.store.flush()
         except (OmniError, OSError) as error:
             return error if isinstance(error, OmniError) else disk.failed(error, self._task.out)
         return None

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from omnitts_cli.errors import OmniError
-from omnitts_cli.server.fields import FASTEST, FIELDS, PARTLY, SLOWEST, TABLE, TASKS
+from omnitts_cli.server.fields import FASTEST, FIELDS, KINDS, PARTLY, SLOWEST, TABLE
 from omnitts_cli.server.problems import invalid, shown
 from omnitts_cli.settings.table import Speech, TextIn
 from omnitts_cli.text.language import language_code
@@ -194,7 +194,7 @@ class FieldReader:
     def task(self) -> str | None:
         """The kind of voice that the task type selects, or None."""
         value = self.take("task_type")
-        return None if value is None else TASKS[value.lower().replace("_", "")]
+        return None if value is None else KINDS[value.lower().replace("_", "")]
 
     def language(self) -> str:
         """A code, auto or detect."""

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from omnitts_cli.server.body import Receive, Scope, Send
+from omnitts_cli.server.fields import TASKS
 from omnitts_cli.server.models import OPENAI as OPENAI_MODELS
 from omnitts_cli.server.models import ServedModel
 from omnitts_cli.server.page import page
@@ -17,7 +18,6 @@ from omnitts_cli.server.voices import OPENAI, alias
 from omnitts_cli.speech import voice_files
 from omnitts_cli.text.language import LANGUAGES
 
-TASKS = {"named": "CustomVoice", "cloned": "Base", "designed": "VoiceDesign"}
 BEGAN = int(time.time())
 
 

@@ -17,7 +17,8 @@ from omnitts_cli.settings.table import Speech, TextIn
 
 Use = Literal["used", "mapped", "ignored", "refused"]
 FORMATS = ("mp3", "wav", "pcm", "flac", "opus", "ogg", "aac", "pcm_f32")
-TASKS = {"customvoice": "named", "base": "cloned", "voicedesign": "designed"}
+TASKS = {"named": "CustomVoice", "cloned": "Base", "designed": "VoiceDesign"}  # kinds of voices, for vLLM-Omni
+KINDS = {task.lower(): kind for kind, task in TASKS.items()}
 SERVERS = {"O": "OpenAI", "V": "vLLM-Omni", "S": "SGLang-Omni", "K": "Kokoro-FastAPI", "E": "ElevenLabs"}
 LONGEST_NAME, LONGEST_STYLE, LONGEST_WORDS, LARGEST_CLIP = 200, 2000, 10_000, 16 << 20
 MOST_TOKENS = 1 << 20  # more than a slot holds; what is too much is cut to that
@@ -68,7 +69,7 @@ def is_lexicon(value: Any) -> bool:
 
 def is_task(value: Any) -> bool:
     """Whether this is a task type, however it is spelled."""
-    return isinstance(value, str) and value.lower().replace("_", "") in TASKS
+    return isinstance(value, str) and value.lower().replace("_", "") in KINDS
 
 
 NAME, WORDS = words_of(LONGEST_NAME), words_of(LONGEST_WORDS)
@@ -93,8 +94,7 @@ SEED = ValueKind(f"a whole number from 0 to {2**63 - 1}, or -1 for any", int,
                  schema={"type": "integer", "minimum": -1, "maximum": 2**63 - 1})  # fmt: skip
 STRING = ValueKind("a string", str, lambda value: isinstance(value, str), schema={"type": "string"})
 ANYTHING = ValueKind("anything", str, lambda value: True)
-TASK = ValueKind("one of CustomVoice, Base, VoiceDesign", str, is_task,
-                 schema={"type": "string", "enum": ["CustomVoice", "Base", "VoiceDesign"]})  # fmt: skip
+TASK = ValueKind(f"one of {', '.join(TASKS.values())}", str, is_task, schema=one_of(*TASKS.values()).schema)
 WORD_LIST = ValueKind(LEXICON, str, is_lexicon, schema={
     "type": "object", "additionalProperties": {"type": "string", "maxLength": LONGEST_FORM},
 })  # fmt: skip

@@ -1,5 +1,6 @@
 """Metrics of the server, in the text format of Prometheus."""
 
+from functools import partial
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
@@ -14,34 +15,19 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
-        self.requests = Counter(
-            "omnitts_requests", "Requests for speech.", ["model", "task", "outcome"], registry=registry
-        )
-        self.queue_depth = Gauge("omnitts_queue_depth", "Requests that wait for a slot.", registry=registry)
-        self.slots = Gauge("omnitts_slots", "Slots of the loaded models.", ["state"], registry=registry)
-        self.audio = Counter("omnitts_audio_seconds", "Seconds of speech generated.", registry=registry)
-        self.queue = Histogram(
-            "omnitts_queue_seconds", "Seconds from the request to its slot.", buckets=TIMES, registry=registry
-        )
-        self.first_sound = Histogram(
-            "omnitts_first_sound_seconds",
-            "Seconds from the request to its first sound.",
-            buckets=TIMES,
-            registry=registry,
-        )
-        self.rtf = Histogram(
-            "omnitts_rtf", "Time of a request divided by the length of its speech.", buckets=FACTORS, registry=registry
-        )
-        self.guard_hits = Counter(
-            "omnitts_guard_hits", "Sentences that never ended or stayed silent.", registry=registry
-        )
-        self.cancelled = Counter(
-            "omnitts_cancelled", "Requests cancelled before their end.", ["why"], registry=registry
-        )
-        self.buffer_bytes = Gauge(
-            "omnitts_buffer_bytes", "Bytes of sound that clients have not read yet.", registry=registry
-        )
-        self.model_loaded = Gauge("omnitts_model_loaded", "1 if the model is loaded.", ["model"], registry=registry)
+        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
+        timer = partial(Histogram, buckets=TIMES, registry=registry)
+        self.requests = counter("omnitts_requests", "Requests for speech.", ["model", "task", "outcome"])
+        self.queue_depth = gauge("omnitts_queue_depth", "Requests that wait for a slot.")
+        self.slots = gauge("omnitts_slots", "Slots of the loaded models.", ["state"])
+        self.audio = counter("omnitts_audio_seconds", "Seconds of speech generated.")
+        self.queue = timer("omnitts_queue_seconds", "Seconds from the request to its slot.")
+        self.first_sound = timer("omnitts_first_sound_seconds", "Seconds from the request to its first sound.")
+        self.rtf = timer("omnitts_rtf", "Time of a request divided by the length of its speech.", buckets=FACTORS)
+        self.guard_hits = counter("omnitts_guard_hits", "Sentences that never ended or stayed silent.")
+        self.cancelled = counter("omnitts_cancelled", "Requests cancelled before their end.", ["why"])
+        self.buffer_bytes = gauge("omnitts_buffer_bytes", "Bytes of sound that clients have not read yet.")
+        self.model_loaded = gauge("omnitts_model_loaded", "1 if the model is loaded.", ["model"])
 
     def text(self, state: Any) -> bytes:
         """The metrics, with gauges read now."""

@@ -12,6 +12,7 @@ from omnitts_cli.audio import wav
 from omnitts_cli.server.asked import Asked, asked_of
 from omnitts_cli.server.body import Gone, Receive, Scope, Send, read_json
 from omnitts_cli.server.encode import MEDIA, Encoding
+from omnitts_cli.server.fields import TASKS
 from omnitts_cli.server.problems import described, status_of
 from omnitts_cli.server.speak import begin, chunks, watched
 from omnitts_cli.server.state import ServerState, SpeechCall
@@ -19,7 +20,6 @@ from omnitts_cli.server.whole import made
 from omnitts_cli.text.subtitles import Sentence, Word, joined
 
 EVENTS = "text/event-stream; charset=utf-8"
-KINDS = {"Named": "CustomVoice", "Cloned": "Base", "Designed": "VoiceDesign"}
 
 
 async def post_speech(state: ServerState, scope: Scope, receive: Receive, send: Send) -> None:
@@ -311,7 +311,7 @@ def report(state: ServerState, call: SpeechCall, asked: Asked, outcome: str) -> 
     wall = time.perf_counter() - call.began
     metrics, stream = state.metrics, call.stream
     model = call.model.name if call.model else "none"
-    kind = KINDS.get(type(stream.manner.request.voice).__name__, "none") if stream else "none"
+    kind = TASKS.get(type(stream.manner.request.voice).__name__.lower(), "none") if stream else "none"
     metrics.requests.labels(model, kind, outcome).inc()
     seconds = stream.seconds if stream else 0.0
     if outcome != "ok":

@@ -108,8 +108,8 @@ async def designed(state: ServerState, call: Any, model: ServedModel, form: dict
         tts = await state.models.ready(designer)
         speech = Speech(seed=int(seed), language="en")
         call.stream = tts.open(
-            script(), tts.design(form["design"]), TextIn(), speech, safe=True, urgent=True, client=call.client,
-            notify=lambda: state.hub.mark(call.news),
+            Written(pieces_of_text(SAMPLE), len(SAMPLE)), tts.design(form["design"]), TextIn(), speech,
+            safe=True, urgent=True, client=call.client, notify=lambda: state.hub.mark(call.news),
         )  # fmt: skip
         parts = [chunk.samples async for chunk in chunks(call)]
     finally:
@@ -133,11 +133,6 @@ def taken(name: str) -> Problem:
     """409 for the name of a saved voice."""
     hint = "replace=true overwrites it"
     return Problem(409, f"voice '{name}' already exists", code="voice_exists", param="name", hint=hint)
-
-
-def script() -> Any:
-    """The text that a described voice speaks."""
-    return Written(pieces_of_text(SAMPLE), len(SAMPLE))
 
 
 def about(form: dict[str, Any], voice: Voice) -> dict[str, str]:

@@ -37,7 +37,7 @@ class SettingsFile:
             name = key.replace("-", "_")
             name = former.get(name, name)
             if name in fields:
-                values[name] = self._checked(fields[name], key, value)
+                values[name] = fields[name].stored(key, value, self.place(key), (str(self.path), self.line(key)))
         return values
 
     def check_values(self) -> None:
@@ -66,19 +66,6 @@ class SettingsFile:
                 hint = f"move it above the tables, or use --{key} with --preset {name}"
                 raise SettingsError(f"{source}: '{key}' cannot be set in a preset", hint=hint)
         return presets.check(name, table, source)
-
-    def _checked(self, field: Field, key: str, value: Any) -> Any:
-        """The value, if the option accepts it."""
-        values = list(value) if field.setting.many and isinstance(value, list) else [value]
-        values = [field.setting.resolved(item) for item in values]
-        for item in values:
-            if not field.setting.accepts(item):
-                raise SettingsError(
-                    f"{self.place(key)}: {key} = {shown(value)} is not {field.setting.kind.words}",
-                    hint=f"correct '{key}'",
-                    where=(str(self.path), self.line(key)),
-                )
-        return tuple(values) if field.setting.many else values[0]
 
     def place(self, key: str) -> str:
         """The file and the line of a key, for messages."""

@@ -8,10 +8,11 @@ from typing import Any
 from omnitts_cli import files
 from omnitts_cli.errors import SettingsError, UsageError
 from omnitts_cli.parse import ParseError, text_of, toml_tables
-from omnitts_cli.settings.setting import TEXT, Field, fields_of, former_names, nearest, shown
+from omnitts_cli.settings.setting import TEXT, Field, Setting, fields_of, former_names, nearest
 from omnitts_cli.settings.table import SHARED
 
 LARGEST_FILE = 64 << 10
+ABOUT = Field("about", Setting("--about", TEXT, "What a preset is for."), "")
 
 
 @dataclass(frozen=True)
@@ -33,23 +34,18 @@ def settable() -> dict[str, Field]:
 
 def check(name: str, table: Mapping[str, Any], source: str) -> Preset:
     """The preset in a table, or an error that names `source` and the key. Keys are long option names."""
-    known = settable()
+    known = {"about": ABOUT, **settable()}
     former = former_names(known)
     values: dict[str, Any] = {}
     for key, value in table.items():
         own = key.replace("-", "_")
         own = former.get(own, own)
-        if "_" in key or (own not in known and key != "about"):
-            spelled = ["about", *(one.key for one in known.values())]
+        if "_" in key or own not in known:
+            spelled = [one.key for one in known.values()]
             guess = nearest(key.replace("_", "-"), [*spelled, *(name.replace("_", "-") for name in former)])
             hint = f"did you mean '{guess}'?" if guess else "known keys: " + ", ".join(spelled)
             raise SettingsError(f"{source}: unknown key '{key[:80]}'", hint=hint)
-        value = value if key == "about" else known[own].setting.resolved(value)
-        accepted = TEXT.accepts(value) if key == "about" else known[own].setting.accepts(value)
-        if not accepted:
-            words = TEXT.words if key == "about" else known[own].setting.kind.words
-            raise SettingsError(f"{source}: {key} = {shown(value)} is not {words}", hint=f"correct '{key}'")
-        values[own] = value
+        values[own] = known[own].stored(key, value, source)
     about = values.pop("about", "")
     return Preset(name, about, values)
 

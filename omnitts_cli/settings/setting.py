@@ -351,6 +351,15 @@ class Field:
                 )
         return tuple(found) if self.setting.many else found[0]
 
+    def stored(self, key: str, value: Any, place: str, where: tuple[str, int | None] | None = None) -> Any:
+        """A value from a file, checked. `key`: its name there; `place`: of the key, in words."""
+        items = list(value) if self.setting.many and isinstance(value, list) else [value]
+        found = [self.setting.resolved(item) for item in items]
+        if not all(map(self.setting.accepts, found)):
+            wrong = f"{place}: {key} = {shown(value)} is not {self.setting.kind.words}"
+            raise SettingsError(wrong, hint=f"correct '{key}'", where=where)
+        return tuple(found) if self.setting.many else found[0]
+
     def spelled(self, text: str, source: str) -> Any:
         """The parsed value of a text that was not typed."""
         parts = text.split(",") if self.setting.many else [text]
