@@ -345,6 +345,6 @@ def without_collector() -> Iterator[None]:
 
 def model_for(speech: Speech) -> tuple[str | None, str, Voice | None]:
     """The model and the variant for a voice, and the voice if it is a saved one: that selects its own model."""
-    saved = saved_voice(speech.voice)
-    model = speech.model or (model_of(saved.about, saved.name) if saved else None)
-    return model, "base" if saved else "custom_voice", saved
+    if (saved := saved_voice(speech.voice)) is None:
+        return speech.model, "custom_voice", None
+    return speech.model or model_of(saved.about, saved.name), "base", saved
