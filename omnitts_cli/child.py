@@ -2,8 +2,6 @@
 folder that the command was started in, which may hold other people's files.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 

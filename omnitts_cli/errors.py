@@ -4,8 +4,6 @@ Each message contains the user's own value, and the error has a cause and a next
 part of the contract; only `cli/app.py` exits.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -1,7 +1,5 @@
 """Files: reads a file that someone else may have made, without waiting for a pipe or reading a device without end."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

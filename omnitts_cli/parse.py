@@ -4,8 +4,6 @@ No key may appear twice, a number must be finite and of sane length, and size an
 what is not accepted; its words continue a sentence: `f"{path} {error}"`.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

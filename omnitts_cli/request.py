@@ -1,7 +1,5 @@
 """Request, Sampling, Failed: what goes into the engine, and its failures. Frozen, without tensors, picklable."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Literal
 

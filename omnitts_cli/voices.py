@@ -3,8 +3,6 @@
 Cloning and design are ways to get a voice, not modes of the engine: only `families/*/` distinguishes the three.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass

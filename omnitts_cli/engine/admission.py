@@ -5,8 +5,6 @@ Prompts are prefilled in runs of rows in the frame stream, so that a long prompt
 Rows that depend on voice and language only are prefilled once and copied afterwards.
 """
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections import OrderedDict, deque
@@ -124,7 +122,7 @@ class Admission:
     """
 
     def __init__(
-        self, context: StepContext, stream: Stream, prefill: PrefillSteps, fail: Callable[[Record, OmniError], None]
+        self, context: StepContext, stream: Stream, prefill: "PrefillSteps", fail: Callable[[Record, OmniError], None]
     ) -> None:
         self._context, self._stream, self._prefill, self._fail = context, stream, prefill, fail
         self._prompt_stream = context.device.stream()  # prompts are made while frames run

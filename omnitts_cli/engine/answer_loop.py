@@ -8,8 +8,6 @@ without the next token a voice misses a frame, and goes on afterwards. A slot ke
 conversation, so a request that begins with the same tokens prefills only what is new.
 """
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections import deque

@@ -4,8 +4,6 @@ The first chunk is small, so that sound starts at once; later ones grow with the
 chunks cost less per frame. The sound does not depend on these sizes.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from bisect import bisect_right

@@ -5,8 +5,6 @@ frame, launch the codec, collect what has arrived. The host never waits for a fr
 reports of earlier ones.
 """
 
-from __future__ import annotations
-
 import copy
 import itertools
 import time

@@ -1,7 +1,5 @@
 """Snapshot: what an engine holds between two steps, copied. For tests, servers and logs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from omnitts_cli.engine.slots import Record, State

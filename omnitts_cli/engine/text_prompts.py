@@ -5,8 +5,6 @@ operations would take the host longer than the device, so runs are padded to a f
 prompts, and the first of a long one. Later runs attend to a context of any length, which no graph has.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 

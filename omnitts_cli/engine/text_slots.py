@@ -4,8 +4,6 @@ device know them, and the step of them all.
 `text_step` is a function of fixed shapes that never reads a value on the host, so it can be captured as one graph.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -37,7 +35,7 @@ class TextPlan:
     ahead: int = 2  # steps launched before the oldest one's report is awaited
     capture: bool = True
 
-    def with_slots(self, slots: int) -> TextPlan:
+    def with_slots(self, slots: int) -> "TextPlan":
         """The same with at most as many slots and buckets."""
         return replace(self, slots=slots, buckets=(*(size for size in self.buckets if size < slots), slots))
 
@@ -121,7 +119,7 @@ class TextTable:
         return self.wholes[:3]
 
     @staticmethod
-    def empty(slots: int, facts: TextFacts, device: torch.device) -> TextTable:
+    def empty(slots: int, facts: TextFacts, device: torch.device) -> "TextTable":
         """A table in which no slot is live."""
         return TextTable(
             torch.zeros((len(WHOLE), slots + 1), dtype=torch.int64, device=device),

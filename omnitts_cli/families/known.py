@@ -1,7 +1,5 @@
 """The known families, and the one of a model folder. A new family needs a folder and a line here."""
 
-from __future__ import annotations
-
 import importlib
 from functools import cache
 from pathlib import Path

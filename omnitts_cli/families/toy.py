@@ -4,8 +4,6 @@ It has every part of a real one (all three kinds of voices, a cloner, a codec th
 speech by itself after a few dozen frames when codes are drawn.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from pathlib import Path

@@ -4,8 +4,6 @@ Each clip is encoded on its own: in a batch with a longer one, its last columns 
 change.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cache
@@ -36,7 +34,7 @@ class Sound:
     key: bytes
 
     @staticmethod
-    def of(samples: np.ndarray) -> Sound:
+    def of(samples: np.ndarray) -> "Sound":
         """The clip of mono samples [N] float32 at 16 kHz; InputError for less than 0.1 s."""
         if len(samples) < SHORTEST_S * RATE:
             raise InputError(

@@ -10,8 +10,6 @@ as at the start of any stream. To keep shapes fixed, a step always returns T * s
 `missing_samples` of a stream are to be dropped.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any

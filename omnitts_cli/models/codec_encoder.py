@@ -4,8 +4,6 @@ Encode one clip at a time: each convolution pads the end of the clip itself, so 
 of another has different values in its last frame.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -6,8 +6,6 @@ start of a stream, so a whole clip and a stream are the same call. The size of t
 length).
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -110,7 +108,7 @@ class Snake(nn.Module):
         with torch.no_grad():
             self.scale, self.inverse = self.factors()
 
-    def train(self, mode: bool = True) -> Snake:
+    def train(self, mode: bool = True) -> "Snake":
         """As any module; training drops the frozen factors."""
         if mode:
             self.scale = self.inverse = None

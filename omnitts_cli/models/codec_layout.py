@@ -2,8 +2,6 @@
 linear layers become one. Does not import torch; what is folded has the same bits on every device.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -127,7 +125,7 @@ class CodecLayout:
     closing_bias: Any
 
     @staticmethod
-    def of(shape: UpsamplingShape, values: Values, make: Make, place: Place) -> CodecLayout:
+    def of(shape: UpsamplingShape, values: Values, make: Make, place: Place) -> "CodecLayout":
         """What `make` and `place` do not compute is not read either."""
         leaving = cache(partial(_leaving, shape, values))
         first, hidden, last = prod(shape.stretches), shape.transformer.hidden, shape.width >> len(shape.rises)
@@ -144,7 +142,7 @@ class CodecLayout:
             closing_bias=place("closing.bias", lambda: values("closing.conv.bias"), (1,)),
         )
 
-    def whole(self) -> CodecLayout:
+    def whole(self) -> "CodecLayout":
         """With all layers rearranged."""
         return replace(self, layers=[*self.layers], stretches=[*self.stretches], rises=[*self.rises])
 

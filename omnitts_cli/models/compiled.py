@@ -3,8 +3,6 @@
 The library can run small models in float32, and models of any size in 8 bits.
 """
 
-from __future__ import annotations
-
 import mmap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
@@ -68,13 +66,13 @@ class Compute:
         return quantised.table(bits)
 
     @staticmethod
-    def over(eight: bool, *given: Any, **more: Any) -> Compute:
+    def over(eight: bool, *given: Any, **more: Any) -> "Compute":
         """With the best instruction set of this processor; the other fields are given."""
         native, bits = library.load(), library.load_quantised()
         assert native is not None and bits is not None
         return Compute(native, bits, eight, *given, **more)
 
-    def networks(self, talker: TalkerShape, predictor: PredictorShape, decoder: DecoderShape) -> CompiledNetworks:
+    def networks(self, talker: TalkerShape, predictor: PredictorShape, decoder: DecoderShape) -> "CompiledNetworks":
         """The networks of these shapes."""
         return CompiledNetworks(self, talker, predictor, decoder)
 

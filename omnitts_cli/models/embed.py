@@ -1,7 +1,5 @@
 """Input rows of the talker as modules: from codes (FrameEmbedder) and from text (TextEmbedder)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

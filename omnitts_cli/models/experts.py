@@ -4,8 +4,6 @@ For inference the shared expert is cut into pieces as wide as the others and app
 of equal experts, some routed and some always used.
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn

@@ -1,7 +1,5 @@
 """Logits of a model that is made to say given codes, so that two versions of it can be compared step by step."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -4,8 +4,6 @@ KVCache, the keys and values of all slots.
 State (keys and values) comes in as an argument; the modules hold weights and nothing else.
 """
 
-from __future__ import annotations
-
 import math
 import mmap
 from collections.abc import Callable
@@ -59,7 +57,7 @@ class KVCache(KeyValues):
         device: torch.device | str,
         dtype: torch.dtype,
         cleared: bool = True,
-    ) -> KVCache:
+    ) -> "KVCache":
         """A cache of this size. `turns`: cosine and sine of every position.
 
         Without `cleared` the memory is left as it is, for a caller whose `width` never covers an unwritten position.

@@ -1,7 +1,5 @@
 """Networks: a SpeechModel whose roles are modules of PyTorch, on any device."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Parameters of networks that are to be trained."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

@@ -3,8 +3,6 @@ processors have the official order: repetition penalty, least length, suppressio
 Settings are tensors with one entry per row, so requests with different settings share a batch and a captured graph.
 """
 
-from __future__ import annotations
-
 import torch.nn.functional as F
 from torch import Tensor
 

@@ -3,8 +3,6 @@ positions; and, for the networks that the compiled library calculates, the name 
 modules. Does not import torch.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping

@@ -3,8 +3,6 @@ There are two kinds. One calls the codec's own `step` on the state of the slots.
 with a table of operations and time as the middle axis, and the weights as `codec_layout.py` rearranges them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any

@@ -3,8 +3,6 @@ name of a parameter or buffer to a Source. Families write the tables, `weights/l
 export applies them backwards.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ The whole clip counts: silence, noise or a second speaker change the vector. The
 Layout: x [B, C, columns of the mel spectrum].
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 import torch.nn.functional as F

@@ -1,7 +1,5 @@
 """Talker: input rows -> a hidden state per frame and the logits of group 0. Predictor: groups 1..G-1 of one frame."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -86,7 +84,7 @@ class Places:
     later: Tensor  # [G, B]: the position of each later pass
 
     @staticmethod
-    def of(batch: int, groups: int, device: torch.device) -> Places:
+    def of(batch: int, groups: int, device: torch.device) -> "Places":
         """For a batch of frames."""
         steps = torch.arange(groups, device=device)
         slots = torch.arange(batch, device=device)

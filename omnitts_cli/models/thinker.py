@@ -1,7 +1,5 @@
 """The thinker: token ids -> logits of the next token. A decoder stack with its own embedding table and head."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol

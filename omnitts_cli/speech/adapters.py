@@ -4,8 +4,6 @@ Names, types and shapes are checked from the header, before memory is taken for 
 in bfloat16.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """ChatFile: a conversation in a file of JSON lines, one message a line, that grows by question and answer at once."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -27,12 +25,12 @@ class ChatFile:
     """
 
     path: Path
-    messages: list[Message] = field(default_factory=list)
+    messages: "list[Message]" = field(default_factory=list)
     system: str | None = None
     ids: bool = True
 
     @staticmethod
-    def open(path: Path) -> ChatFile:
+    def open(path: Path) -> "ChatFile":
         """Returns the conversation of a file; a file that does not exist is an empty one."""
         try:
             known = path.exists()
@@ -90,7 +88,7 @@ def cannot_write(path: Path, error: OSError) -> OutputError:
     return OutputError(what, hint="--chat FILE in a folder that can be written")
 
 
-def _message(path: Path, number: int, line: str) -> Message:
+def _message(path: Path, number: int, line: str) -> "Message":
     from omnitts_cli.models.thinker import Message
 
     def wrong(what: str) -> InputError:

@@ -1,7 +1,5 @@
 """LocalChat: a chat model of the Hub or of a folder, through transformers, which is imported here and late."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -3,8 +3,6 @@
 It has the methods of an Assistant. The words of an answer go into live text, so that they are spoken as they arrive.
 """
 
-from __future__ import annotations
-
 import re
 import secrets
 import threading
@@ -144,11 +142,13 @@ class ChatAssistant:
         """Returns a conversation, which remembers its questions and answers."""
         return Conversation(self, [*(conversation(None, system) if system else []), *messages])
 
-    def reply(self, messages: Sequence[Message], **options: Any) -> ChatReply:
+    def reply(self, messages: Sequence[Message], **options: Any) -> "ChatReply":
         """Returns the answer that follows `messages`, as it is written. The options are those of Assistant.reply."""
         return ChatReply(self.model, messages, wish_of(messages, options))
 
-    def spoken_reply(self, messages: Sequence[Message], *, voice: VoiceLike | None = None, **options: Any) -> ChatReply:
+    def spoken_reply(
+        self, messages: Sequence[Message], *, voice: VoiceLike | None = None, **options: Any
+    ) -> "ChatReply":
         """Returns the answer that follows `messages`, as it is written and spoken."""
         wish, tts = wish_of(messages, options), self._speaker
 

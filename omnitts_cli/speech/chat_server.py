@@ -1,7 +1,5 @@
 """ChatServer: a chat model behind OpenAI's chat API, which most servers of language models have. Without torch."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import threading
@@ -40,7 +38,7 @@ class ChatServer:
             )
         self.name = urlsplit(url).fragment or self._first()
 
-    def write(self, messages: Sequence[Message], wish: Wish, left: threading.Event) -> Iterator[Written]:
+    def write(self, messages: "Sequence[Message]", wish: Wish, left: threading.Event) -> Iterator[Written]:
         """Yields the answer that follows the messages as it is written."""
         body = {
             "model": self.name,

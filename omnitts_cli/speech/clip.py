@@ -1,7 +1,5 @@
 """Chunk and Clip: what TTS returns, streamed and complete."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from io import BytesIO

@@ -1,7 +1,5 @@
 """What is known here of a model that is elsewhere: in a process of its own, or on a server."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any

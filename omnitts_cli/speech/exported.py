@@ -3,8 +3,6 @@
 The model's own files stay as they are. Its other voices are kept; the new one takes a free row of the table of group 0.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Mapping
@@ -38,7 +36,7 @@ def write_model(
     vector: np.ndarray,
     readme: str,
     adapter: Adapter | None = None,
-    learned: Mapping[str, Tensor] | None = None,
+    learned: "Mapping[str, Tensor] | None" = None,
 ) -> None:
     """Writes the folder completely or not at all. `adapter`: merged into the weights. `learned`: tensors that replace
     those of the same names."""

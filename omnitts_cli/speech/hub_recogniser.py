@@ -1,7 +1,5 @@
 """HubRecogniser: a speech recogniser of the Hub or of a folder, through transformers, which is imported late."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 kernels/choose.py decides; `omnitts doctor --kernels` prints it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -68,7 +66,7 @@ class KernelQuery:
     parts: Any
 
     @staticmethod
-    def of(model: str, rows: int, card: str | None, device: str, dtype: str) -> KernelQuery:
+    def of(model: str, rows: int, card: str | None, device: str, dtype: str) -> "KernelQuery":
         """`card`: one that is not here; else `device`. `dtype`: as --dtype has it."""
         hardware, parts = hardware_of(card, device), parts_of(model)
         return KernelQuery(model, rows, hardware, dtype_of(dtype, hardware, parts), parts)

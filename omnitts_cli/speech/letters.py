@@ -4,8 +4,6 @@ Eight classes suffice to find words in speech: silence, front vowels, other vowe
 fricatives, stops. Where spelling leaves it open, a sound has several classes, or may be absent.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A thread reads the text and feeds it; the engine's loop sleeps while a request w
 enough, a new one takes over at the end of a sentence, or in the middle of one that exceeds the model's longest piece.
 """
 
-from __future__ import annotations
-
 import re
 import threading
 from collections.abc import Callable, Iterator

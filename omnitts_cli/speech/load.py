@@ -2,8 +2,6 @@
 without PyTorch; for others, `networks.py` is imported.
 """
 
-from __future__ import annotations
-
 import gc
 import hashlib
 import importlib
@@ -158,7 +156,7 @@ class ModelSource:
             return Checkpoint.open(self.folder / place)
         return self._weights if self.adapter is None else MergedCheckpoint.of(self._weights, self.adapter)
 
-    def facts(self, device: Device) -> Facts:
+    def facts(self, device: Device) -> "Facts":
         """What its precision depends on; on a card also what it takes."""
         found = facts_of(self._weights)
         return found if device.name == "cpu" else replace(found, needs=needs_of(self.stored, device))

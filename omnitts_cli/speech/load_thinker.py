@@ -1,7 +1,5 @@
 """Build an AnswerLoop from a model name and settings: the thinker, alone or with its talker."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Sequence
 from dataclasses import replace

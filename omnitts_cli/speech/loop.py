@@ -3,8 +3,6 @@
 A model in a process of its own is `server/engines.py:ProcessEngine`, one behind a URL `speech/remote.py:RemoteEngine`.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 import time
@@ -161,7 +159,7 @@ class Loop(SpeechEngine):
     _thread: threading.Thread | None = None
     _step_began: float | None = None
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: "Engine") -> None:
         super().__init__(engine.model, engine.device, engine.plan)
         self.engine, self._wake = engine, threading.Event()
 

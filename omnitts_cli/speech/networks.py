@@ -1,7 +1,5 @@
 """Models as networks of PyTorch: read from a folder, or with random weights."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial

@@ -5,8 +5,6 @@ from the sizes of the model, from how fast this machine reads, and from how fast
 in less than a second.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Mapping

@@ -4,8 +4,6 @@ The words are given, so what the recogniser would have understood does not matte
 subtitles have the words of the text. Words are then cut to where there is sound, so that pauses belong to none.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reference: the clip that is cloned, its transcript, and warnings about them."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 from collections.abc import Callable, Iterable, Sequence
@@ -166,7 +164,7 @@ def words_of(path: Path) -> str:
         raise InputError(f"cannot read transcript {path}: {(error.strerror or '').lower()}") from None
 
 
-def cloned(found: Reference, model: SpeechModel) -> Voice:
+def cloned(found: Reference, model: "SpeechModel") -> Voice:
     """Returns the voice of the clip, for this model."""
     voices.require("cloned", model)
     cloner, recording, transcript = model.cloner, found.recording, found.transcript

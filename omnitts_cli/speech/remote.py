@@ -4,8 +4,6 @@ The server makes the pieces; splitting, normalising, seeds, retries, gaps, speed
 that of a local run, byte for byte on a CPU in float32.
 """
 
-from __future__ import annotations
-
 import base64
 import http.client
 import io
@@ -56,7 +54,7 @@ VOICE_TYPE, WAV_TYPE = "application/x-omnitts-voice", "audio/wav"
 
 def connect(
     via: str, model: str | None, variant: str, *, device: str, dtype: str, local: Callable[[], TTS], exact: bool = False
-) -> RemoteTTS | None:
+) -> "RemoteTTS | None":
     """Returns the model on a server. `via`: auto, or a URL. `exact`: it must have been started with --exact.
 
     auto: None unless this user's server has the very model that a local run would open; `local` opens that if the

@@ -1,7 +1,5 @@
 """Script: the pieces to speak, of a complete text or of one that is still arriving."""
 
-from __future__ import annotations
-
 import queue
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Servers: finds a running `omnitts serve` and its models, and translates its errors. Without torch."""
 
-from __future__ import annotations
-
 import errno
 import http.client
 import json
@@ -48,7 +46,7 @@ class Address:
     socket: Path | None = None  # a Unix socket instead of host and port
 
     @staticmethod
-    def of(url: str, option: str = "--url") -> Address:
+    def of(url: str, option: str = "--url") -> "Address":
         """Returns the address in a URL; `option` is its name in messages."""
         example = f"{option} http://127.0.0.1:8000"
         try:

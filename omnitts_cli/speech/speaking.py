@@ -4,8 +4,6 @@ A piece that finishes early waits here for those before it. A piece that runs aw
 another seed, as long as none of it has been yielded.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import math

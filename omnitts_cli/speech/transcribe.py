@@ -1,7 +1,5 @@
 """Transcribe a clip with an optional speech recogniser: faster-whisper, one of the Hub, or PocketSphinx."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from itertools import accumulate

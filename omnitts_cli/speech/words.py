@@ -6,8 +6,6 @@ works for languages that are written with letters. `benchmarks/word_sounds.py` t
 measures it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache

@@ -3,8 +3,6 @@
 Missing or extra tensors, wrong shapes and wrong types are reported from the headers, before any data is read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from types import MappingProxyType

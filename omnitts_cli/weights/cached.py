@@ -1,7 +1,5 @@
 """Models that are already in the local Hub cache. Makes no network call."""
 
-from __future__ import annotations
-
 from fnmatch import fnmatchcase
 from pathlib import Path
 

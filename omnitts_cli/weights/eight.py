@@ -8,8 +8,6 @@ written under another name and renamed when it is whole. Its metadata has a sum 
 its name, the model or its sum is made again. Does not import torch.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

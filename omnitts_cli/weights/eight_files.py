@@ -2,8 +2,6 @@
 called. Does not import torch.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -4,8 +4,6 @@ huggingface_hub discards an interrupted download and starts from zero, which is 
 files are therefore downloaded here, with its own HTTP function, to the place where its cache expects them.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

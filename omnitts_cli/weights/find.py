@@ -1,7 +1,5 @@
 """From a model name as typed to its folder; downloads it first where that is allowed."""
 
-from __future__ import annotations
-
 import difflib
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Check an untrusted model folder before it is read. Nothing in it is ever executed or unpickled."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -4,8 +4,6 @@ The file is untrusted. Every value is checked before it is used, nothing large i
 ever opened: an archive or a pickle with the suffix .safetensors is recognised by its first bytes and refused.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 huggingface_hub is imported late. It handles the cache folder, the endpoint (HF_ENDPOINT), tokens and proxies.
 """
 
-from __future__ import annotations
-
 import errno
 import socket
 import time

@@ -4,8 +4,6 @@ Missing or extra tensors, wrong shapes and wrong dtypes are reported from the he
 Tensors go straight to the device, one at a time and in their final dtype.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """A checkpoint with an adapter: what is read of a weight W is W + scale * B A, computed in float32 and rounded once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -25,7 +23,7 @@ class MergedCheckpoint(Checkpoint):
     pairs: Mapping[str, Pair] = field(default_factory=dict)
 
     @staticmethod
-    def of(files: Checkpoint, adapter: Adapter) -> MergedCheckpoint:
+    def of(files: Checkpoint, adapter: Adapter) -> "MergedCheckpoint":
         """Raises VoiceError if a pair fits no weight of the model."""
         known = files.names()
         wrong = []
@@ -49,7 +47,7 @@ class MergedCheckpoint(Checkpoint):
             whole += np.float32(pair.scale) * (pair.b @ pair.a)
         return whole
 
-    def read_into(self, name: str, target: Tensor, check: Callable[[str, Tensor], None] | None = None) -> None:
+    def read_into(self, name: str, target: "Tensor", check: "Callable[[str, Tensor], None] | None" = None) -> None:
         if self._pair(name) is None:
             return super().read_into(name, target, check)
         import torch

@@ -1,7 +1,5 @@
 """Model names that a user may type, and what they mean on the Hub."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Download a model from the Hub into its cache: only the files that are needed, large ones first and resumable."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from omnitts_cli.errors import ModelError

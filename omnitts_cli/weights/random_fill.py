@@ -4,8 +4,6 @@ A random model is as large and as fast as a real one, and its activations stay i
 speed and memory can be measured without the released weights.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase

@@ -1,7 +1,5 @@
 """The released models by short name: repository, size, and the SHA-256 of their weights."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

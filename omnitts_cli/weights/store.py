@@ -1,7 +1,5 @@
 """The models on this machine, for `omnitts models`: list, pull, path, verify, rm."""
 
-from __future__ import annotations
-
 import difflib
 import shutil
 from dataclasses import dataclass, replace

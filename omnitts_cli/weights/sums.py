@@ -4,8 +4,6 @@ The memory is one small JSON file in the user's cache folder. A file that was wr
 was read is not remembered: a second write within the clock's step would go unnoticed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Verify a local model: its SHA-256 against the released table, or against the hashes in the Hub cache."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

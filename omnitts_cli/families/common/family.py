@@ -1,7 +1,5 @@
 """Family: the interface of a published model design."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,5 +36,5 @@ class Family:
     cloner: Callable[..., Cloner | None] = lambda *_: None  # config, what fills a Part, place
     stored: Callable[[Any], Stored] | None = None  # config -> what `compiled` needs
     compiled: Callable[..., SpeechModel] | None = None  # name, config, a Compute, tokenizer; None: with PyTorch only
-    thinker: Family | None = None  # the part that answers questions in text; its parts take more arguments
+    thinker: "Family | None" = None  # the part that answers questions in text; its parts take more arguments
     complete: Callable[[str, str | None], str] = lambda name, variant: name  # a short name and its variant -> a name

@@ -17,8 +17,6 @@ key may be left out:
     }
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,7 +53,7 @@ class Fields:
         self.file, self.values, self.path = file, values, path
 
     @staticmethod
-    def read(file: Path, limit: int = CONFIG_BYTES, *, optional: bool = False) -> Fields:
+    def read(file: Path, limit: int = CONFIG_BYTES, *, optional: bool = False) -> "Fields":
         """The object in a file; an empty one if it is `optional` and not there."""
         if optional and not file.exists():
             return Fields(file, {})
@@ -80,7 +78,7 @@ class Fields:
         """Several values by our names. `wanted`: for each the method that reads it, its key, and more arguments."""
         return {name: read(self, *arguments) for name, (read, *arguments) in wanted.items()}
 
-    def part(self, key: str, default: dict[str, Any] = _NO_DEFAULT) -> Fields:
+    def part(self, key: str, default: dict[str, Any] = _NO_DEFAULT) -> "Fields":
         """The object under `key`."""
         value = self._get(key, "is not an object", lambda v: isinstance(v, dict), default)
         return Fields(self.file, value, ".".join(part for part in (self.path, key) if part))

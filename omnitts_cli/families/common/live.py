@@ -1,7 +1,5 @@
 """Turns arriving text into ids: returns those that later text cannot change, and holds back the rest."""
 
-from __future__ import annotations
-
 from omnitts_cli.families.common.tokenizer import TextTokenizer, printable
 
 SHORT = 64  # characters that are looked at again with every piece of text

@@ -5,8 +5,6 @@ those of one module's own parameters; the caller that combines modules adds a pr
 Does not import torch.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from omnitts_cli.models.shapes import TENSORS, PredictorShape, Table, TalkerShape, UpsamplingShape

@@ -1,7 +1,5 @@
 """Shared by the families: their networks as modules without values."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Errors for what a model cannot speak: kinds of voices, names, languages, instructions."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable
 

@@ -4,8 +4,6 @@ The rows of the template (roles, bos, eos) are placed by number elsewhere, so wh
 "<|im_end|>" included, stays plain characters here.
 """
 
-from __future__ import annotations
-
 import unicodedata
 import zlib
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Chat: conversations as token ids, put together by number, so that user text never makes a control token."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ Everything is read or refused, nothing falls back to a class default: upstream's
 of some keys are in use, since newer libraries write them anew.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

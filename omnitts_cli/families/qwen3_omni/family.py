@@ -1,7 +1,5 @@
 """The family: a config -> modules without numbers and where those are stored; filled modules -> a SpeechModel."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

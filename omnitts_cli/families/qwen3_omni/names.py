@@ -2,8 +2,6 @@
 stored as in `families/common/parts.py`.
 """
 
-from __future__ import annotations
-
 from omnitts_cli.families.common import names as common
 from omnitts_cli.families.common.names import HEAD, prefixed, stack_names, upsampling_names
 from omnitts_cli.models.shapes import Code2WavShape, ExpertShape, TalkerShape

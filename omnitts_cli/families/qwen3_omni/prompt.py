@@ -4,8 +4,6 @@ The talker gets an assistant's turn whose words are given, so the thinker is not
 streamed, one token per frame.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -3,8 +3,6 @@
 Nothing but names and the predictor's sampling is used to read a model folder; `random:omni` is built from config.json.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -3,8 +3,6 @@
 Members of the family that cannot speak (Thinking, Captioner) have a thinker too.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 Imports torch when the first clip comes.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field

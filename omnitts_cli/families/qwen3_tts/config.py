@@ -4,8 +4,6 @@ Nothing is assumed of a size or an id: each comes from the files. What only clon
 read when the first clip is cloned.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path

@@ -2,8 +2,6 @@
 torch.
 """
 
-from __future__ import annotations
-
 from omnitts_cli.families.common.fields import RATE, RATES, WIDTH, Fields, transformer_shape
 from omnitts_cli.families.common.names import book_names, conv_names, renamed
 from omnitts_cli.models.shapes import TENSORS, EncoderShape, MelShape, SpeakerShape

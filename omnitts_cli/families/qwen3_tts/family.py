@@ -1,7 +1,5 @@
 """The family: a config, where weights are stored, and what makes a SpeechModel of them. Does not import torch."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable
 from pathlib import Path

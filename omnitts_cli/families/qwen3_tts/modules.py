@@ -1,7 +1,5 @@
 """The family as modules of PyTorch: a config -> modules without weights; filled modules -> a SpeechModel."""
 
-from __future__ import annotations
-
 import torch
 
 from omnitts_cli.families.common.parts import Language, Part, Parts

@@ -4,8 +4,6 @@
 looks at which of the three kinds of voice a request has.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

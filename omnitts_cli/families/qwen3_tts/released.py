@@ -4,8 +4,6 @@ Nothing here is used to read a model folder; `random:` models are built from it,
 that of 1.7b-customvoice, codec.json that of its codec.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
