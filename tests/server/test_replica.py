@@ -76,7 +76,7 @@ def test_a_replica_speaks_as_the_server_does_and_says_who_it_is() -> None:
         assert b"x-request-id" not in answer[1]  # Ray adds one
         replica.check_health()
         loop = replica.state.models.all[0].tts.engine  # type: ignore[union-attr]
-        loop._broken = RuntimeError("the device is lost")
+        loop.broken = RuntimeError("the device is lost")
         with pytest.raises(RuntimeError, match="failed or is stuck"):
             replica.check_health()
 
