@@ -60,7 +60,7 @@ ARGUMENTS = {
     "codec": ("minutes",),
     "polish": ("minutes",),
     "speech": ("minutes",),
-    "export": ("decoder", "share"),
+    "export": ("decoder", "share", "rises"),
     "rows": (),
     "judge": ("model", "parts", "seeds", "whisper", "people"),
     "picture": (),
@@ -160,12 +160,12 @@ class Rebuild:
         shards = self._shards()
         train_speech(self.recipe, self.device, shards, self._read(), self._tokens(), self.work, minutes, self.team)
 
-    def export(self, decoder: Path | None = None, share: float = 1.0) -> None:
+    def export(self, decoder: Path | None = None, share: float = 1.0, rises: float | None = None) -> None:
         """Writes the model folder, or only its codec if the language side has not been trained yet."""
         if any(self.work.glob("speech.*.safetensors")):
-            export(self.recipe, self.work, self._tokens(), self.work / MODEL, decoder, share)
+            export(self.recipe, self.work, self._tokens(), self.work / MODEL, decoder, share, rises)
         else:
-            export_codec(self.recipe, self.work, self.work / MODEL / CODEC_FOLDER, decoder, share)
+            export_codec(self.recipe, self.work, self.work / MODEL / CODEC_FOLDER, decoder, share, rises)
 
     def rows(self) -> None:
         """Writes the recipe's named voices into the model folder, with rows from clips; does nothing if all rows are
@@ -242,6 +242,9 @@ def arguments() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--share", type=float, default=1.0, help="how much that decoder counts in an average of both [1]"
+    )
+    parser.add_argument(
+        "--rises", type=float, metavar="SHARE", help="the same for its last layers, from 50 Hz to samples [as --share]"
     )
     parser.add_argument("--model", type=Path, help="judge this folder [WORK/tiny]")
     parser.add_argument("--parts", nargs="+", default=[], choices=PARTS, help="judge only these [all]")

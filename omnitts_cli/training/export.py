@@ -21,12 +21,21 @@ from omnitts_cli.training.stage_results import CODEC_FOLDER, exported_codec, lan
 from omnitts_cli.training.tokens import TokenLists
 from omnitts_cli.tuning import checkpoints
 
+LAST_LAYERS = ("rises", "snake", "closing")
+"""The decoder's layers from 50 Hz to samples."""
+
 
 def export(
-    recipe: Recipe, work: Path, tokens: TokenLists, folder: Path, decoder: Path | None = None, share: float = 1.0
+    recipe: Recipe,
+    work: Path,
+    tokens: TokenLists,
+    folder: Path,
+    decoder: Path | None = None,
+    share: float = 1.0,
+    rises: float | None = None,
 ) -> None:
-    """Write the folder; `work` is where the stages keep their checkpoints. `decoder`, `share`: see `export_codec`."""
-    export_codec(recipe, work, folder / CODEC_FOLDER, decoder, share)
+    """Write the folder; `work` is where the stages keep their checkpoints. The rest: see `export_codec`."""
+    export_codec(recipe, work, folder / CODEC_FOLDER, decoder, share, rises)
     _describe(folder / "config.json", files.model_config(recipe, tokens))
     _describe(folder / "generation_config.json", files.generation_config(recipe))
     _describe(folder / "preprocessor_config.json", files.PREPROCESSOR)
@@ -40,10 +49,17 @@ def export(
     _write(stored(speech, language_names(speech)), torch.bfloat16, folder / "model.safetensors")
 
 
-def export_codec(recipe: Recipe, work: Path, folder: Path, decoder: Path | None = None, share: float = 1.0) -> None:
+def export_codec(
+    recipe: Recipe,
+    work: Path,
+    folder: Path,
+    decoder: Path | None = None,
+    share: float = 1.0,
+    rises: float | None = None,
+) -> None:
     """The codec alone: a codec folder of its own, and the part of a model folder. `decoder`: a codec folder whose
-    decoder replaces that of the codec in `work`, or is mixed with it: its weights count for `share`. Encoder and
-    codebooks stay, so all codes keep their meaning."""
+    decoder replaces that of the codec in `work`, or is mixed with it: its weights count for `share`, those of its
+    last layers for `rises`. Encoder and codebooks stay, so all codes keep their meaning."""
     folder.mkdir(parents=True, exist_ok=True)
     _describe(folder / "config.json", files.codec_config(recipe.codec))
     _describe(folder / "preprocessor_config.json", files.CODEC_PREPROCESSOR)
@@ -51,8 +67,9 @@ def export_codec(recipe: Recipe, work: Path, folder: Path, decoder: Path | None 
     if decoder:
         other = exported_codec(recipe, decoder).decoder.state_dict()
         own = codec.decoder.state_dict()
-        mixed = {name: torch.lerp(own[name], other[name], share) for name in own if not name.startswith("quantiser.")}
-        codec.decoder.load_state_dict(own | mixed)
+        shares = dict.fromkeys(LAST_LAYERS, share if rises is None else rises) | {"quantiser": 0.0}
+        mixed = {name: torch.lerp(own[name], other[name], shares.get(name.partition(".")[0], share)) for name in own}
+        codec.decoder.load_state_dict(mixed)
     spoken = stored(codec.decoder, decoder_names(codec.decoder.shape))
     encoder = stored(codec.encoder, encoder_names(codec.encoder.shape))
     # float16: codec weights need precision more than range
