@@ -17,7 +17,7 @@ OWN = {
     "cli/commands.py", "cli/complete.py", "cli/deploy.py", "cli/help.py", "cli/speechd.py",  # of the package
     "bench/evaluate.py", "server/page.py", "text/american/dictionary.py", "text/european/contexts.py",  # the same
     "devices/fingerprint.py", "families/qwen3_omni/released.py", "families/qwen3_tts/released.py",  # the same
-    "families/toy.py", "text/american/senses.py", "text/language.py", "weights/released.py",  # the same
+    "families/toy.py", "models/shapes.py", "text/american/senses.py", "text/language.py", "weights/released.py",
     "devices/system.py", "fleet/disk.py",  # of the system
     "kernels/cpu/build.py", "kernels/cuda/nvrtc.py", "kernels/cuda/layout.py", "kernels/cuda/__init__.py",
     "weights/verify.py",  # files whose size was checked before

@@ -12,7 +12,7 @@ PACKAGE = Path(parse.__file__).parent
 OWN = {
     "parse.py",
     "cli/complete.py", "text/american/dictionary.py",  # files of the package
-    "server/clips.py", "fleet/part.py",  # from a process that this one has started
+    "server/clips.py",  # from a process that this one has started
     "tuning/trainer.py",  # its own state, in which a loss may be no number
     "fleet/report.py", "fleet/run.py", "fleet/job.py", "fleet/store.py",  # records with a checksum, a million of them
 }  # fmt: skip
