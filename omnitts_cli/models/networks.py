@@ -105,7 +105,7 @@ def frame(model: Networks, table: Columns, cache: KeyValues, slots: Tensor, widt
 def fused_frame(model: Networks, table: Columns, cache: KeyValues, stall: int) -> Callable[[Tensor], None] | None:
     """`frame` as one operation on slots [B], where the device has one for this model."""
     facts, ops, predictor = model.facts, model.ops, model.predictor
-    if ops.fuse_frame is None or predictor.stack.fused is None or model.talker.stack.fused is None:
+    if ops.fuse_frame is None or model.talker.stack.fused is None or predictor.stack.fused is None:
         return None
     project = None if predictor.project is None else (predictor.project.weight.data, predictor.project.bias.data)
     return ops.fuse_frame(
