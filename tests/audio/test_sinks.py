@@ -4,9 +4,7 @@ import io
 import os
 import pty
 import shutil
-import signal
 import subprocess
-import sys
 import threading
 import time
 import wave
@@ -106,25 +104,6 @@ def test_without_a_finished_sentence_nothing_is_kept(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
-def test_a_killed_run_leaves_a_temporary_file_that_the_next_run_removes(tmp_path: Path) -> None:
-    path = tmp_path / "a.wav"
-    code = (
-        "import os, sys, signal, numpy as np\n"
-        "from omnitts_cli.audio.sinks import FileSink\n"
-        "from omnitts_cli.audio.encode import SoundFormat\n"
-        "sink = FileSink(sys.argv[1], SoundFormat())\n"
-        "sink.write(np.zeros(24000, np.float32))\n"
-        "os.kill(os.getpid(), signal.SIGKILL)"
-    )
-    done = subprocess.run([sys.executable, "-c", code, path], check=False)
-    assert done.returncode == -signal.SIGKILL
-    (left,) = names(tmp_path)
-    assert left.startswith(".a.wav.part-")
-    assert soundfile.info(tmp_path / left).frames == 24000, "even a killed file can be read up to its end"
-    written(path)
-    assert names(tmp_path) == ["a.wav"]
-
-
 # -- targets that cannot be
 
 
@@ -206,8 +185,7 @@ def test_the_permissions_of_a_replaced_file_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "a.wav"
     path.write_bytes(b"old")
     path.chmod(0o640)
-    with FileSink(path, WAV) as sink:
-        sink.finish()
+    written(path)
     assert path.stat().st_mode & 0o777 == 0o640
 
 
