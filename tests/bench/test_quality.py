@@ -17,8 +17,7 @@ from omnitts_cli.voices import Designed, Named
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if tables.native() is None:
-        pytest.skip("the library of the CPU was not compiled")
+    tables.compiled()
     monkeypatch.setattr("omnitts_cli.weights.eight_files.folder", lambda: tmp_path / "q8")
 
 

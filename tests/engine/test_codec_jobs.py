@@ -73,9 +73,7 @@ def test_a_decoder_with_threads_of_its_own_runs_between_the_frames(
     context: StepContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A small one runs beside them; the sound is the same."""
-    if (ops := tables.native()) is None:
-        pytest.skip("the library of the CPU was not compiled")
-    context = replace(context, model=replace(context.model, ops=ops), device=CPUDevice(1, cores=2))
+    context = replace(context, model=replace(context.model, ops=tables.compiled()), device=CPUDevice(1, cores=2))
     decoded, ran, run = list[str](), list[object](), Workers.run
     monkeypatch.setattr(Workers, "run", lambda *given: ran.append(given) or run(*given))
     for small in (1000, 64 << 20):

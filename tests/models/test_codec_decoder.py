@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 from golden_set import case
-from tiny_models import error, make_decoder
+from tiny_models import error, make_decoder, random_codes
 from torch import Tensor
 
 from omnitts_cli.models.codec_decoder import CodecDecoder
@@ -13,21 +13,13 @@ from omnitts_cli.models.codec_decoder import CodecDecoder
 BOUND = 1e-5
 
 
-def stream(decoder: CodecDecoder, codes: Tensor, sizes: list[int]) -> Tensor:
-    """Decode codes [B, T, G] in chunks of these sizes, the last one as long as need be."""
-    state = decoder.initial_state(codes.shape[0], "cpu", torch.float32)
-    parts, start = [], 0
-    for size in sizes:
-        sound, state = decoder.step(codes[:, start : start + size], state)
+def stream(decoder: CodecDecoder, codes: Tensor, sizes: list[int], dtype: torch.dtype = torch.float32) -> Tensor:
+    """Decode codes [B, T, G] in chunks of these sizes."""
+    state, parts = decoder.initial_state(codes.shape[0], "cpu", dtype), []
+    for part in codes.split(sizes, 1):
+        sound, state = decoder.step(part, state)
         parts.append(sound)
-        start += size
-    assert start == codes.shape[1]
     return torch.cat(parts, 1)
-
-
-def random_codes(decoder: CodecDecoder, rows: int, frames: int, seed: int) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randint(0, decoder.shape.codes, (rows, frames, decoder.shape.groups), generator=generator)
 
 
 def test_a_long_clip_in_one_pass(decoder: CodecDecoder) -> None:
@@ -37,7 +29,7 @@ def test_a_long_clip_in_one_pass(decoder: CodecDecoder) -> None:
 
 
 def test_a_step_keeps_the_state_that_it_was_given(decoder: CodecDecoder) -> None:
-    codes = random_codes(decoder, 2, 6, seed=5)
+    codes = random_codes(decoder, 2, 6)
     _, state = decoder.step(codes[:, :3], decoder.initial_state(2, "cpu", torch.float32))
     before = {name: value.clone() for name, value in state.items()}
     first, after = decoder.step(codes[:, 3:], state)
@@ -62,7 +54,7 @@ def test_sound_is_clamped_for_listeners_and_not_for_training() -> None:
     decoder = make_decoder()
     with torch.no_grad():
         decoder.closing.conv.bias += 5.0
-        codes = random_codes(decoder, 1, 3, seed=7)
+        codes = random_codes(decoder, 1, 3)
         assert decoder.sound(decoder.quantiser.decode(codes)).max() > 1.5
         assert decoder(codes).max() == 1.0
         assert decoder.step(codes, decoder.initial_state(1, "cpu", torch.float32))[0].max() == 1.0
@@ -79,7 +71,7 @@ def test_gradients_reach_every_weight_that_speaks() -> None:
 
 def test_training_again_forgets_what_was_folded() -> None:
     decoder = make_decoder()
-    codes = random_codes(decoder, 1, 2, seed=9)
+    codes = random_codes(decoder, 1, 2)
     decoder.prepare()
     before = decoder(codes)
     decoder.train()
@@ -93,13 +85,9 @@ def test_bfloat16_is_close_and_streams(decoder: CodecDecoder) -> None:
     small.prepare(torch.bfloat16)
     assert small.snake.scale is not None and small.snake.scale.dtype == torch.float32
     assert small.quantiser.leading.books.dtype == torch.float32
-    codes = random_codes(decoder, 1, 30, seed=10)
+    codes = random_codes(decoder, 1, 30)
     exact = decoder(codes)
-    state, parts = small.initial_state(1, "cpu", torch.bfloat16), []
-    for frame in range(0, 30, 5):
-        sound, state = small.step(codes[:, frame : frame + 5], state)
-        parts.append(sound)
-    for sound in (small(codes), torch.cat(parts, 1)):
+    for sound in (small(codes), stream(small, codes, [5] * 6, torch.bfloat16)):
         assert sound.dtype == torch.float32
         noise = (sound - exact).square().mean() / exact.square().mean()
         assert noise < 10 ** (-25 / 10), f"{10 * noise.log10():.1f} dB"
@@ -113,7 +101,7 @@ def test_other_sizes_follow_from_the_shape(decoder: CodecDecoder) -> None:
     torch.manual_seed(11)
     other = CodecDecoder(shape).eval().requires_grad_(False)
     assert shape.samples_per_frame == 30
-    codes = random_codes(other, 2, 9, seed=11)
+    codes = random_codes(other, 2, 9)
     whole = other(codes)
     assert whole.shape == (2, 270)
     assert error(stream(other, codes, [1, 4, 2, 2]), whole) < BOUND

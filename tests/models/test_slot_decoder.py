@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import tables
 import torch
-from tiny_models import error
+from tiny_models import error, lively, random_codes
 from torch import Tensor
 
 from omnitts_cli.kernels import plain_codec
@@ -27,29 +27,20 @@ TABLES = [
 
 def other_decoder(stretches: tuple[int, ...]) -> CodecDecoder:
     """Sizes unlike those of the golden codec, no two widths alike, and numbers that make every term count."""
-    shape = DecoderShape(
-        groups=3,
-        codes=16,
-        book_width=6,
-        quantised=10,
-        latent=14,
-        width=48,
-        transformer=TransformerShape(hidden=12, inner=22, layers=2, heads=3, head_dim=4, scale=0.4),
-        window=5,
-        stretches=stretches,
-        rises=(3, 2),
+    return lively(
+        DecoderShape(
+            groups=3,
+            codes=16,
+            book_width=6,
+            quantised=10,
+            latent=14,
+            width=48,
+            transformer=TransformerShape(hidden=12, inner=22, layers=2, heads=3, head_dim=4, scale=0.4),
+            window=5,
+            stretches=stretches,
+            rises=(3, 2),
+        )
     )
-    decoder, generator = CodecDecoder(shape), torch.Generator().manual_seed(7)
-    for name, weight in decoder.named_parameters():
-        if weight.dim() == 1 and "scale" not in name:
-            weight.data += 0.3 * torch.randn(weight.shape, generator=generator)
-    decoder.prepare()
-    return decoder
-
-
-def random_codes(decoder: CodecDecoder, rows: int, frames: int) -> Tensor:
-    generator = torch.Generator().manual_seed(rows + frames)
-    return torch.randint(0, decoder.shape.codes, (rows, frames, decoder.shape.groups), generator=generator)
 
 
 def spoken(decoder: CodecDecoder, ops: CodecOps | None, codes: Tensor, sizes: list[int]) -> Tensor:
@@ -59,11 +50,7 @@ def spoken(decoder: CodecDecoder, ops: CodecOps | None, codes: Tensor, sizes: li
     streams.prepare([(size, len(slots)) for size in sizes])
     streams.decode(codes[:, -1:], slots)
     streams.clear(slots)
-    parts, start = [], 0
-    for size in sizes:
-        parts.append(streams.decode(codes[:, start : start + size], slots))
-        start += size
-    return torch.cat(parts, 1)
+    return torch.cat([streams.decode(part, slots) for part in codes.split(sizes, 1)], 1)
 
 
 @pytest.mark.parametrize("ops", TABLES)

@@ -1,5 +1,6 @@
 """Tables of operations for tests: the CPU in C and in Python, and a card's."""
 
+import pytest
 import torch
 
 from omnitts_cli.kernels import choose
@@ -17,6 +18,13 @@ def native(variant: str | None = None, eight: str | None = None) -> Ops | None:
     weights in 8 bits."""
     handles = library.handles(variant, eight)
     return choose.ops(Hardware("cpu", libraries=frozenset(handles)), handles) if handles else None
+
+
+def compiled(variant: str | None = None) -> Ops:
+    """The same; a test that asks is skipped where there is none."""
+    if (ops := native(variant)) is None:
+        pytest.skip("the library of the CPU was not compiled")
+    return ops
 
 
 def card(libraries: str = "triton", exact: bool = False) -> Ops:

@@ -21,6 +21,7 @@ from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.models.codec_decoder import CodecDecoder
 from omnitts_cli.models.roles import SpeechModel
+from omnitts_cli.models.shapes import DecoderShape
 from omnitts_cli.voices import Cloned
 from omnitts_cli.weights.checkpoint import Checkpoint
 from omnitts_cli.weights.load import fill
@@ -76,6 +77,22 @@ def make_decoder() -> CodecDecoder:
         made = CodecDecoder(shape)
     fill(made, decoder_names(shape), files, "cpu", torch.float32, unused=("encoder.*",))
     return made
+
+
+def lively(shape: DecoderShape) -> CodecDecoder:
+    """A prepared decoder of this shape, with numbers that make every term count."""
+    decoder, generator = CodecDecoder(shape), torch.Generator().manual_seed(7)
+    for name, weight in decoder.named_parameters():
+        if weight.dim() == 1 and "scale" not in name:
+            weight.data += 0.3 * torch.randn(weight.shape, generator=generator)
+    decoder.prepare()
+    return decoder
+
+
+def random_codes(decoder: CodecDecoder, rows: int, frames: int) -> Tensor:
+    """Codes [rows, frames, groups], the same for the same numbers."""
+    generator = torch.Generator().manual_seed(rows + frames)
+    return torch.randint(0, decoder.shape.codes, (rows, frames, decoder.shape.groups), generator=generator)
 
 
 def error(got: Tensor, wanted: Tensor) -> float:

@@ -36,8 +36,7 @@ Q8 = EngineSettings(dtype="q8")
 
 @pytest.fixture(autouse=True)
 def compiled() -> None:
-    if tables.native() is None:
-        pytest.skip("the library of the CPU was not compiled")
+    tables.compiled()
 
 
 @pytest.fixture(autouse=True)

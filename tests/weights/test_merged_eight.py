@@ -46,8 +46,7 @@ def adapter(rank: int = 16) -> Adapter:
 @pytest.fixture
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where matrices in 8 bits are kept."""
-    if tables.native() is None:
-        pytest.skip("the library of the CPU was not compiled")
+    tables.compiled()
     monkeypatch.setattr(eight_files, "folder", lambda: tmp_path)
     return tmp_path
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import tables
 import torch
-from tiny_models import error
+from tiny_models import error, lively, random_codes
 from torch import Tensor
 
 from omnitts_cli.devices.cpu import CPUDevice
@@ -45,24 +45,12 @@ def released_shape() -> DecoderShape:
     return shape(RELEASED, 1536, 1024, **more)
 
 
-def made(of: DecoderShape) -> CodecDecoder:
-    """A decoder whose every term counts."""
-    decoder, generator = CodecDecoder(of), torch.Generator().manual_seed(7)
-    for name, weight in decoder.named_parameters():
-        if weight.dim() == 1 and "scale" not in name:
-            weight.data += 0.3 * torch.randn(weight.shape, generator=generator)
-    decoder.prepare()
-    return decoder
-
-
 @pytest.fixture(params=library.usable() or [None])
 def ops(request: pytest.FixtureRequest) -> CodecOps:
     """Of each instruction set of this processor."""
-    if request.param is None:
-        pytest.skip("the library of the CPU was not compiled")
-    table = tables.native(request.param)
-    assert table is not None and table.codec is not None
-    return table.codec
+    codec = tables.compiled(request.param).codec
+    assert codec is not None
+    return codec
 
 
 @pytest.fixture
@@ -79,11 +67,6 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("omnitts_cli.kernels.cpu.networks.LARGE", 0)
 
 
-def codes_of(decoder: CodecDecoder, rows: int, frames: int) -> Tensor:
-    generator = torch.Generator().manual_seed(rows + frames)
-    return torch.randint(0, decoder.shape.codes, (rows, frames, decoder.shape.groups), generator=generator)
-
-
 @torch.inference_mode()
 def spoken(decoder: CodecDecoder, ops: CodecOps, codes: Tensor, sizes: list[int], halves: bool = False) -> Tensor:
     """Streams in slots 3, 0, 2, in chunks of these sizes."""
@@ -94,10 +77,7 @@ def spoken(decoder: CodecDecoder, ops: CodecOps, codes: Tensor, sizes: list[int]
 
 def test_a_small_decoder_runs_beside_the_frames(monkeypatch: pytest.MonkeyPatch) -> None:
     """A large one has threads of its own instead."""
-    native = tables.native()
-    if native is None:
-        pytest.skip("the library of the CPU was not compiled")
-    codec = toy().codec
+    native, codec = tables.compiled(), toy().codec
     small = slot_decoder(codec, 2, 4, native.codec)
     assert small.in_c and small.beside
     assert not slot_decoder(codec, 2, 4, tables.PYTHON.codec).in_c and not slot_decoder(codec, 2, 4, None).in_c
@@ -110,9 +90,9 @@ def test_a_small_decoder_runs_beside_the_frames(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.usefixtures("everything_is_large")
 def test_a_large_decoder_is_as_exact_as_a_small_one(ops: CodecOps, threads: Callable[[int], None]) -> None:
     threads(2)
-    decoder = made(small_shape())
+    decoder = lively(small_shape())
     for rows, sizes in ((1, [1] * 8), (3, [5, 1, 2]), (2, [8])):
-        codes = codes_of(decoder, rows, 8)
+        codes = random_codes(decoder, rows, 8)
         assert error(spoken(decoder, ops, codes, sizes), decoder(codes)) < BOUND
 
 
@@ -125,8 +105,8 @@ def test_a_large_decoder_is_as_exact_as_a_small_one(ops: CodecOps, threads: Call
 def test_its_bits_do_not_depend_on_chunks_neighbours_and_threads(
     of: Callable[[], DecoderShape], halves: bool, ops: CodecOps, threads: Callable[[int], None]
 ) -> None:
-    decoder, found = made(of()), list[Tensor]()
-    codes = codes_of(decoder, 3, 8)
+    decoder, found = lively(of()), list[Tensor]()
+    codes = random_codes(decoder, 3, 8)
     for count in (1, 3):
         threads(count)
         for rows, sizes in ((1, [8]), (1, [1] * 8), (1, [1, 2, 5]), (3, [8]), (3, [1, 4, 3])):
@@ -135,8 +115,8 @@ def test_its_bits_do_not_depend_on_chunks_neighbours_and_threads(
 
 
 def test_how_work_is_shared_does_not_change_bits(ops: CodecOps, monkeypatch: pytest.MonkeyPatch) -> None:
-    decoder = made(small_shape())
-    codes = codes_of(decoder, 2, 9)
+    decoder = lively(small_shape())
+    codes = random_codes(decoder, 2, 9)
     truth = spoken(decoder, ops, codes, [9])
     monkeypatch.setattr("omnitts_cli.kernels.cpu.networks.SMALL", 1000)
     monkeypatch.setattr("omnitts_cli.kernels.cpu.networks.threads", lambda: 3)
@@ -167,8 +147,8 @@ def rounded(table: CodecOps) -> CodecOps:
 @pytest.mark.usefixtures("everything_is_large")
 @pytest.mark.parametrize("of", [small_shape, quad_shape])
 def test_float16_rounds_the_weights_and_nothing_else(of: Callable[[], DecoderShape], ops: CodecOps) -> None:
-    decoder = made(of())
-    codes = codes_of(decoder, 2, 12)
+    decoder = lively(of())
+    codes = random_codes(decoder, 2, 12)
     whole, short = decoder(codes), spoken(decoder, ops, codes, [4, 8], True)
     slots, reference = torch.arange(2), slot_decoder(decoder, 2, 12, rounded(plain_codec.OPS))
     assert error(short, reference.decode(codes, slots)) < BOUND
@@ -193,27 +173,26 @@ def test_whether_a_matrix_fits_float16(size: float, fits: bool) -> None:
 
 @pytest.mark.usefixtures("everything_is_large")
 def test_what_float16_cannot_hold_stays_float32(ops: CodecOps) -> None:
-    decoder = made(small_shape())
+    decoder = lively(small_shape())
     decoder.transformer.into.weight.data *= 1e7
-    codes = codes_of(decoder, 1, 6)
+    codes = random_codes(decoder, 1, 6)
     whole, short = decoder(codes), spoken(decoder, ops, codes, [6], True)
     assert whole.abs().max() > 0 and error(short, whole) < 2e-3
 
 
 @pytest.mark.slow
 def test_released_shapes(threads: Callable[[int], None]) -> None:
-    native = tables.native()
-    if native is None or native.codec is None:
-        pytest.skip("the library of the CPU was not compiled")
+    native = tables.compiled().codec
+    assert native is not None
     threads(2)
-    decoder = made(released_shape())
-    codes = codes_of(decoder, 2, 6)
+    decoder = lively(released_shape())
+    codes = random_codes(decoder, 2, 6)
     whole = decoder(codes)
     for sizes in ([1, 1, 4], [6]):
-        assert error(spoken(decoder, native.codec, codes, sizes), whole) < BOUND
-    short = spoken(decoder, native.codec, codes, [1, 1, 4], True)
+        assert error(spoken(decoder, native, codes, sizes), whole) < BOUND
+    short = spoken(decoder, native, codes, [1, 1, 4], True)
     threads(4)
-    assert torch.equal(short, spoken(decoder, native.codec, codes, [6], True))
+    assert torch.equal(short, spoken(decoder, native, codes, [6], True))
     noise = (short - whole).square().mean() / whole.square().mean()
     assert 10 * noise.log10() < -60
 
@@ -223,8 +202,7 @@ def test_with_exact_the_sound_does_not_depend_on_chunks_and_neighbours(
     in_c: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every bit: in chunks of any size, whole, and beside another stream."""
-    if tables.native() is None:
-        pytest.skip("the library of the CPU was not compiled")
+    tables.compiled()
     if not in_c:
         monkeypatch.setattr("omnitts_cli.kernels.calls.MOST_TRACKS", 1)
     device, codec = CPUDevice(1), toy().codec

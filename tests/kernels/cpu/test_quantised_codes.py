@@ -31,8 +31,7 @@ DIGESTS = {int(frames): found for frames, found in PINS["codes_in_eight_bits"].i
 @pytest.fixture(autouse=True)
 def prepared(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A cache folder for all tests of this file, and as many threads as before."""
-    if tables.native() is None:
-        pytest.skip("the library of the CPU was not compiled")
+    tables.compiled()
     place = tmp_path_factory.getbasetemp() / "same-codes"
     monkeypatch.setattr("omnitts_cli.weights.eight_files.folder", lambda: place)
     before = torch.get_num_threads()

@@ -22,8 +22,7 @@ LIMITS = PINS["divergence_of_eight_bits"]
 def test_tiny_in_8_bits_draws_from_nearly_the_same_distributions(
     count: int, frames: int, margin: float, tmp_path: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if tables.native() is None:
-        pytest.skip("the library of the CPU was not compiled")
+    tables.compiled()
     monkeypatch.setattr("omnitts_cli.weights.eight_files.folder", lambda: tmp_path)
     device = CPUDevice(1)
     plain = load_model(str(TINY), device)
