@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from engine_kit import PaddingDevice
+from engine_kit import PaddingDevice, to_the_end
 from golden_set import thinker_case, thinker_folder
 from omni_recipe import clip
 from precise import without_tf32
@@ -99,17 +99,13 @@ def test_a_prefix_of_a_running_conversation_is_copied(model: TextModel) -> None:
     loop = loop_of(model)
     long, short = asked("text"), asked("text_cut")
     assert long.prompt == short.prompt
-    number = loop.submit(replace(long, ignore_end=True, most=40))
+    loop.submit(replace(long, ignore_end=True, most=40))
     while not any(news.id for news in loop.step()):
         pass
     before = loop.rows_prefilled
     assert answers(loop_of(model), short) == [(official("text_cut", model))]
     second = loop.submit(short)
-    tokens = []
-    while loop.busy:
-        tokens += [news.id for news in loop.step() if news.request == second and news.id is not None]
-        if second == number:
-            break
+    tokens = [news.id for news in to_the_end(loop) if news.request == second and news.id is not None]
     assert tokens == official("text_cut", model)[0]
     assert loop.rows_prefilled == before
 

@@ -4,6 +4,7 @@ import copy
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 import recording_device
 import torch
-from engine_kit import engine_of, join, requests_of, rested, same, solo, speak, to_the_end, turns
+from engine_kit import as_alone, engine_of, join, requests_of, rested, same, solo, speak, to_the_end, turns
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from patience import LONG_S, eventually
@@ -260,11 +261,9 @@ def test_many_threads_may_submit_at_once() -> None:
             except UsageError:
                 refused.append(number)
 
-    threads = [threading.Thread(target=submit) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as threads:
+        for _ in range(4):
+            threads.submit(submit)
     over = join(to_the_end(engine))
     assert len(over) == 10 and len(refused) == 30
 
@@ -325,9 +324,7 @@ def test_a_pause_holds_one_request_and_changes_no_other(before: int) -> None:
     assert engine.snapshot().sleeps, "a paused request keeps the loop turning"
     engine.resume(patient.id)
     news += turns(engine, 200)
-    over = join(news)
-    for request in (patient, other):
-        same(solo(request), over[request.id])
+    as_alone([patient, other], join(news))
 
 
 def test_a_paused_request_can_be_cancelled() -> None:
@@ -377,9 +374,7 @@ def test_text_in_pieces_is_text_at_once(number: int, data: st.DataObject) -> Non
     news += turns(engine, data.draw(st.integers(0, 60), label="turns"))
     engine.finish(request.id)
     news += turns(engine, 300)
-    over = join(news)
-    same(solo(replace(request, text=TEXT)), over[request.id])
-    same(solo(neighbour), over["neighbour"])
+    as_alone([replace(request, text=TEXT), neighbour], join(news))
 
 
 def test_a_starving_request_waits_and_keeps_its_sound_coming() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import recording_device
 import torch
-from engine_kit import PaddingDevice, engine_of, requests_of, same, solo, speak, to_the_end
+from engine_kit import PaddingDevice, as_alone, engine_of, requests_of, speak, to_the_end
 
 from omnitts_cli.engine import codec_jobs
 from omnitts_cli.engine.engine import Engine
@@ -42,9 +42,7 @@ def test_captured_is_eager(captured: Engine) -> None:
     captured._frames.launch = counted
     requests = requests_of(12)
     for order in (requests, requests[::-1], requests[6:] + requests[:6]):
-        over = speak(order, engine=captured)
-        for request in order:
-            same(solo(request), over[request.id])
+        as_alone(order, speak(order, engine=captured))
     assert {slots for slots, _ in frames} == {1, 2, 3, 4, 5} and {replays for _, replays in frames} == {1}
     assert device.graphs == 5 + 2 + 3 * 4 and device.replays > 300
 
@@ -56,9 +54,7 @@ def test_streams_that_lag_change_nothing(slots: int) -> None:
     for seed in range(2):
         engine.device.deal_again(seed)
         requests = requests_of(2 * slots + 1, start=seed, max_frames=16)
-        over = speak(requests, engine=engine)
-        for request in requests:
-            same(solo(request), over[request.id])
+        as_alone(requests, speak(requests, engine=engine))
 
 
 @pytest.mark.parametrize("late", [False, True])
@@ -80,9 +76,7 @@ def test_ends_that_leave_together_change_nothing(late: bool, monkeypatch: pytest
     monkeypatch.setattr(engine._codec, "launch", noted)
     requests = requests_of(15, ignore_end=True)
     requests = [replace(one, max_frames=14 + 3 * index % 7) for index, one in enumerate(requests)]
-    over = speak(requests, engine=engine)
-    for request in requests:
-        same(solo(request), over[request.id])
+    as_alone(requests, speak(requests, engine=engine))
     assert any(len({frames for frames, _ in call}) > 1 for call in ends)
 
 
@@ -91,9 +85,7 @@ def test_buckets_with_padding() -> None:
     engine = engine_of(8, device=PaddingDevice(1), buckets=(1, 4, 8))
     for count in (3, 5, 8):
         requests = requests_of(count, max_frames=16)
-        over = speak(requests, engine=engine)
-        for request in requests:
-            same(solo(request), over[request.id])
+        as_alone(requests, speak(requests, engine=engine))
 
 
 def test_the_host_never_waits_inside_a_turn(captured: Engine) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from company import spoken_among
-from engine_kit import Result, engine_of, requests_of, same, solo, speak
+from engine_kit import Result, as_alone, engine_of, requests_of, same, solo, speak
 
 from omnitts_cli.audio.chunk import Clip
 from omnitts_cli.devices.cpu import CPUDevice
@@ -85,19 +85,15 @@ def test_failures_change_no_other_request() -> None:
     ]
     mixed = [one for pair in zip(requests, [*bad, None], strict=True) for one in pair if one is not None]
     over = speak(mixed, 2)
-    for request in requests:
-        same(solo(request), over[request.id])
-    for request in bad:
-        assert isinstance(over[request.id], Failed)
+    as_alone(requests, over)
+    assert all(isinstance(over[request.id], Failed) for request in bad)
 
 
 @pytest.mark.parametrize("first_chunk", [1, 2, 5])
 @pytest.mark.parametrize("chunks", [(1,), (1, 2), (1, 3, 5), (1, 2, 4, 8, 16), (1, 16)])
 def test_streamed_is_whole(model: SpeechModel, chunks: tuple[int, ...], first_chunk: int) -> None:
     requests = requests_of(5)
-    over = speak(requests, 3, chunks=chunks, first_chunk=first_chunk)
-    for request in requests:
-        same(solo(request), over[request.id])
+    as_alone(requests, speak(requests, 3, chunks=chunks, first_chunk=first_chunk))
 
 
 def test_the_sound_is_the_codec_over_all_codes_after_a_reference_of_any_length(model: SpeechModel) -> None:
@@ -133,9 +129,7 @@ def test_a_prefix_from_the_store_is_as_good_as_new() -> None:
         again = [replace(request, id=f"again{request.id}") for request in requests_of(4)]
         over = speak([*requests_of(4), *again], engine=engine)
         assert engine.snapshot().prefixes <= kept
-        for request in requests_of(4):
-            same(solo(request), over[request.id])
-            same(solo(request), over[f"again{request.id}"])
+        as_alone([*requests_of(4), *again], over)
 
 
 def test_a_prefix_is_not_kept_from_the_slot_of_another() -> None:
@@ -162,6 +156,4 @@ def test_a_prefix_is_copied_instead_of_computed() -> None:
 
 @pytest.mark.parametrize("ahead", [1, 2, 5])
 def test_reading_reports_late_changes_nothing(ahead: int) -> None:
-    over = speak(requests_of(6), 2, ahead=ahead)
-    for request in requests_of(6):
-        same(solo(request), over[request.id])
+    as_alone(requests_of(6), speak(requests_of(6), 2, ahead=ahead))

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,15 @@ from sounds import saved_clip
 import omnitts_cli as omnitts
 from omnitts_cli.audio.pcm import to_int16
 from omnitts_cli.errors import DeviceError
+from omnitts_cli.request import Request
+from omnitts_cli.settings.table import Speech
 from omnitts_cli.speech import voice_files
+from omnitts_cli.speech.speaking import sub_seed
 from omnitts_cli.speech.tts import TTS
+from omnitts_cli.speech.voices import voice_for
+from omnitts_cli.text.reading import readings
+from omnitts_cli.text.spell_out import plain_letters
+from omnitts_cli.text.split import split
 
 LONG = (
     "The lamp in the window had burned since before the rain began, and nobody in the house could say who had lit it. "
@@ -121,11 +129,20 @@ def test_the_names_of_the_package_are_these() -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "heavy"), [("omnitts_cli", {"torch", "numpy", "rich", "typer"}), ("omnitts_cli.speech.tts", {"torch"})]
+    ("modules", "heavy"),
+    [
+        ("omnitts_cli", {"torch", "numpy", "rich", "typer"}),
+        ("omnitts_cli.speech.tts", {"torch"}),
+        ("omnitts_cli.weights.store", {"torch", "huggingface_hub", "numpy"}),
+        (
+            "omnitts_cli.bench.server, omnitts_cli.bench.job, omnitts_cli.bench.campaign",
+            {"torch", "transformers", "matplotlib", "tqdm"},
+        ),
+    ],
 )
-def test_importing_does_not_load_torch(module: str, heavy: set[str]) -> None:
-    """A command that speaks through a server never needs it."""
-    code = f"import sys, {module}; assert not {heavy} & set(sys.modules); omnitts_cli.OmniError"
+def test_importing_does_not_load_what_is_heavy(modules: str, heavy: set[str]) -> None:
+    """A command that finds a model, measures a server or speaks through one never needs it."""
+    code = f"import sys, {modules}; assert not {heavy} & set(sys.modules); omnitts_cli.OmniError"
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": str(Path(omnitts.__file__).parents[1])})
 
 
@@ -206,7 +223,7 @@ def test_a_clip_knows_its_seed_and_nothing_is_dropped(tts: TTS) -> None:
     again = tts.speak("Hello.")
     assert np.array_equal(tts.speak("Hello.", seed=again.seed).samples, again.samples)
     with pytest.raises(omnitts.OmniError, match="characters"):
-        tts.engine.engine.clip(__import__("omnitts_cli.request").request.Request(LONG))
+        tts.engine.engine.clip(Request(LONG))
 
 
 def test_what_is_printed_of_a_clip_a_voice_and_a_model_is_short(tts: TTS, tmp_path: Path) -> None:
@@ -327,17 +344,13 @@ def test_the_types_of_a_program_are_checked(tmp_path: Path) -> None:
 def test_several_threads_speak_at_once(tts: TTS) -> None:
     texts = [f"I am thread {n}." for n in range(6)]
     alone = [tts.speak(text, seed=9).codes for text in texts]
-    found: dict[int, Any] = {}
 
-    def speak(n: int) -> None:
-        found[n] = tts.stream(texts[n], seed=9).clip() if n % 2 else tts.speak(texts[n], seed=9)
+    def speak(n: int) -> Any:
+        return tts.stream(texts[n], seed=9).clip() if n % 2 else tts.speak(texts[n], seed=9)
 
-    threads = [threading.Thread(target=speak, args=(n,)) for n in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert all(np.array_equal(found[n].codes, alone[n]) for n in range(6))
+    with ThreadPoolExecutor(6) as threads:
+        found = list(threads.map(speak, range(6)))
+    assert all(np.array_equal(clip.codes, codes) for clip, codes in zip(found, alone, strict=True))
 
 
 def test_speak_all_keeps_the_order(tts: TTS) -> None:
@@ -463,13 +476,6 @@ def test_a_closed_model_speaks_no_more() -> None:
 
 def test_pieces_one_by_one_are_the_sound_of_the_whole(tts: TTS) -> None:
     """What a client does that asks a server for its pieces."""
-    from omnitts_cli.settings.table import Speech
-    from omnitts_cli.speech.speaking import sub_seed
-    from omnitts_cli.speech.voices import voice_for
-    from omnitts_cli.text.reading import readings
-    from omnitts_cli.text.spell_out import plain_letters
-    from omnitts_cli.text.split import split
-
     texts = [text for piece in split(LONG[:330]) for _, text in readings(piece, plain_letters, 110)]
     voice = voice_for("clara", tts.engine.model)
     parts = [
@@ -486,9 +492,6 @@ def test_pieces_one_by_one_are_the_sound_of_the_whole(tts: TTS) -> None:
 
 
 def test_a_piece_that_is_cut_is_not_tried_again(tts: TTS) -> None:
-    from omnitts_cli.settings.table import Speech
-    from omnitts_cli.speech.voices import voice_for
-
     stream = tts.piece("Cut after a while.", voice_for(None, tts.engine.model), None, Speech(seed=3, max_frames=4))
     assert stream.clip().samples.size == 4 * 1920 and stream.account.stopped == "limit"
     assert stream.account.retries == 0

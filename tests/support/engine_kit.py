@@ -193,6 +193,12 @@ def same(one: Result, other: Result, exact: bool = False) -> None:
     np.testing.assert_allclose(one.pcm, other.pcm, rtol=0, atol=0 if exact else 2e-5)
 
 
+def as_alone(requests: Iterable[Request], over: dict[str, Result]) -> None:
+    """Each of these has become what it becomes when nobody else is there."""
+    for request in requests:
+        same(solo(request), over[request.id])
+
+
 @functools.cache
 def _alone() -> Engine:
     return engine_of(1, seconds=20)
