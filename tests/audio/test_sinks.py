@@ -316,34 +316,16 @@ def test_memory_keeps_the_very_samples() -> None:
         sink.write(np.array([np.nan], np.float32))
 
 
-class Broken(Sink):
-    """A loudspeaker that goes away."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.discarded = 0
-
-    def write(self, samples: np.ndarray) -> None:
-        raise DeviceError("the sound output went away")
-
-    def finish(self) -> None:
-        raise AssertionError("a lost sink is not finished")
-
-    def interrupt(self) -> None:
-        return None
-
-    def discard(self) -> None:
-        self.discarded += 1
-
-
 def test_a_lost_loudspeaker_does_not_cost_the_file(tmp_path: Path) -> None:
-    broken, path = Broken(), tmp_path / "a.wav"
+    broken, path = Mock(spec=Sink), tmp_path / "a.wav"
+    broken.write.side_effect = DeviceError("the sound output went away")
     with pytest.raises(DeviceError), TeeSink([FileSink(path, WAV), broken]) as tee:
         tee.write(TONE)
         tee.write(TONE)
         tee.finish()
     assert soundfile.info(path).frames == 48000
-    assert broken.discarded == 1
+    broken.discard.assert_called_once()
+    broken.finish.assert_not_called()
 
 
 def test_a_tee_gives_all_the_same(tmp_path: Path) -> None:

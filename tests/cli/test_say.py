@@ -105,28 +105,21 @@ def test_stdout_gets_a_wav_and_nothing_else(omnitts: Omnitts) -> None:
 # -- results
 
 
-def test_json_says_what_was_made(omnitts: Omnitts) -> None:
-    done = omnitts("say", *TOY, "-o", "a.wav", "--json", "Hello there, this is one. This is another one.")
+def test_json_subtitles_and_codes_say_what_was_made(omnitts: Omnitts) -> None:
+    text = "Hello there, this is one. This is another one."
+    beside = ("--sentence-gap", "500", "--subs", "a.srt", "--codes", "a.safetensors")
+    done = omnitts("say", *TOY, "-o", "a.wav", *beside, "--json", text)
     result = done.json
     assert (done.code, result["status"], result["schema"], result["output"]) == (0, "ok", 1, "a.wav")
     assert result["audio_s"] == pytest.approx(soundfile.info("a.wav").duration, abs=0.001)
     assert [s["text"] for s in result["sentences"]] == ["Hello there, this is one.", "This is another one."]
     assert result["seed"] == 5 and result["pieces"] == 2 and result["stopped"] == "limit"
-
-
-def test_sentences_have_gaps_and_subtitles_their_times(omnitts: Omnitts) -> None:
-    text = "Hello there, this is one. This is another one."
-    omnitts("say", *TOY, "-o", "a.wav", "--sentence-gap", "500", "--subs", "a.srt", text)
     assert soundfile.info("a.wav").frames == 2 * 12 * 640 + 4000
     assert "00:00:00,000 --> 00:00:00,960\nHello there, this is one." in Path("a.srt").read_text()
     assert "00:00:01,460 --> 00:00:02,420\nThis is another one." in Path("a.srt").read_text()
-
-
-def test_codes_are_one_tensor_without_gaps(omnitts: Omnitts) -> None:
-    omnitts("say", *TOY, "-o", "a.wav", "--codes", "a.safetensors", "Hello there, this is one. This is another one.")
     codes = load(Path("a.safetensors").read_bytes())
-    assert list(codes) == ["codes"]
-    assert codes["codes"].shape == (24, 4) and codes["codes"].dtype == np.int64
+    assert list(codes) == ["codes"] and codes["codes"].dtype == np.int64
+    assert codes["codes"].shape == (24, 4), "there are none for the gap"
 
 
 def test_speed_loudness_and_words_a_minute_change_what_they_say(omnitts: Omnitts) -> None:

@@ -29,11 +29,6 @@ def test_formats_by_suffix_and_by_name(omnitts: Omnitts) -> None:
         assert pieces(omnitts, *arguments, "--input-format", "md", stdin=b"# Only this") == ["Only this"]
 
 
-def test_a_file_beside_standard_input(omnitts: Omnitts) -> None:
-    Path("a.txt").write_text("The first file.")
-    assert pieces(omnitts, "-f", "a.txt", "-f", "-", stdin=b"And a pipe.") == ["The first file.", "And a pipe."]
-
-
 def test_an_endless_input_without_words_is_refused(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inputs, "MOST_SILENT", 1 << 20)
     monkeypatch.setattr(text_in, "LARGEST_DOCUMENT", 1 << 20)
@@ -146,6 +141,7 @@ def test_a_lone_dash_is_stdin_as_everywhere(omnitts: Omnitts) -> None:
     assert pieces(omnitts, "--", "-", "is a dash") == ["- is a dash"]
     Path("a.txt").write_text("A file.")
     assert pieces(omnitts, "-", "-f", "a.txt", stdin=b"From a pipe.") == ["From a pipe.", "A file."]
+    assert pieces(omnitts, "-f", "a.txt", "-f", "-", stdin=b"From a pipe.") == ["A file.", "From a pipe."]
     assert omnitts("say", "--dry-run", "-", "-f", "-", stdin=b"From a pipe.").code == 2
     assert omnitts("clone", "-r", "-", "-", stdin=b"From a pipe.").code == 2
 

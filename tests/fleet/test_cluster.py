@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from corpus import ROOT, TOY, ended, manifest, stored, sums, with_ray
+from corpus import ROOT, TOY, ended, made_whole, manifest, stored, sums, with_ray
 from patience import eventually
 from ray_workers import Actor, end, two_workers, workers_here
 
@@ -41,8 +41,7 @@ def wait_for(out: str, count: int, process: subprocess.Popen[bytes]) -> bool:
 @pytest.mark.timeout(300)
 def test_workers_make_what_one_process_makes_though_one_is_killed(home: Path, omnitts: Any) -> None:
     pytest.importorskip("ray")
-    manifest(120)
-    assert omnitts("batch", "rows.jsonl", "-O", "whole", *TOY).code == 0
+    made_whole(omnitts, 120)
     process = with_ray("out", 2)
     if wait_for("out", 20, process) and (found := workers_here()):
         os.kill(found[0], signal.SIGKILL)
@@ -79,9 +78,8 @@ def test_a_cluster_that_is_killed_anywhere_goes_on(home: Path, omnitts: Any, to:
     """Each row is there once, and nothing is left to be spoken."""
     pytest.importorskip("ray")
     rows, draw, more = 300, random.Random(seed), ("--to", to, "--shard-size", "100KB")
-    manifest(rows)
+    made_whole(omnitts, rows)
     manifest(rows, "shuffled.jsonl", shuffled=seed)
-    assert omnitts("batch", "rows.jsonl", "-O", "whole", *TOY).code == 0
     whom = ("worker", "driver", "both")[seed % 3]
     disturbed("out", "shuffled.jsonl", draw, whom, rows, *more)
     ended(with_ray("out", draw.randint(1, 3), *more, rows="shuffled.jsonl"))
@@ -138,8 +136,7 @@ def free_port() -> int:
 @pytest.mark.timeout(600)
 def test_a_cluster_that_was_started_apart(home: Path, omnitts: Any, nodes: str) -> None:
     """Two nodes; the run joins them by their address, a worker is killed, and the cluster is still there afterwards."""
-    manifest(200)
-    assert omnitts("batch", "rows.jsonl", "-O", "whole", *TOY).code == 0
+    made_whole(omnitts, 200)
     process = with_ray("out", 2, ray=nodes)
     if wait_for("out", 20, process) and (found := workers_here()):
         os.kill(found[0], signal.SIGKILL)
@@ -184,8 +181,7 @@ def test_journals_of_workers_become_one(tmp_path: Path) -> None:
 
 
 def test_a_row_that_kills_three_workers_fails_and_others_go_on(omnitts: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    manifest(40)
-    assert omnitts("batch", "rows.jsonl", "-O", "whole", *TOY).code == 0
+    made_whole(omnitts, 40)
 
     def dies(actor: Actor, rows: np.ndarray) -> bool:
         if 17 not in rows:

@@ -12,14 +12,6 @@ from omnitts_cli.fleet import disk
 from omnitts_cli.fleet.disk import File, Lock
 
 
-def test_a_folder_belongs_to_one_run(tmp_path: Path) -> None:
-    first = Lock(tmp_path)
-    with pytest.raises(OutputError, match=f"in use by process {os.getpid()}"):
-        Lock(tmp_path)
-    first.release()
-    Lock(tmp_path).release()
-
-
 @pytest.mark.parametrize(
     ("owner", "free"),
     [

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from batch_child import OPERATIONS, Fault
-from corpus import TOY, child, manifest, stored, sums
+from corpus import TOY, child, made_whole, manifest, stored, sums
 from patience import LONG_S, eventually
 
 from omnitts_cli.fleet import disk, journal
@@ -42,8 +42,7 @@ OPERATIONS_A_ROW = 6  # an open, a few writes, a sync and a rename
 
 
 def test_a_killed_run_goes_on(home: Path, omnitts: Any) -> None:
-    manifest(ROWS)
-    assert omnitts("batch", "rows.jsonl", "-O", "whole", *TOY).code == 0
+    made_whole(omnitts, ROWS)
     died = child("out", {"at": 700, "op": "any", "how": "half"})
     assert died.returncode == -signal.SIGKILL
     before = len(Path("made").read_text().split())
@@ -93,8 +92,7 @@ def faulted(omnitts: Any, monkeypatch: pytest.MonkeyPatch, out: str, fault: Faul
 @pytest.mark.parametrize("how", ["EIO", "ENOSPC"])
 def test_a_fault_at_every_operation(omnitts: Any, monkeypatch: pytest.MonkeyPatch, op: str, how: str) -> None:
     """The n-th open, write, fsync or rename fails: the run ends with 8, and the next one has what is missing."""
-    manifest(20)
-    assert omnitts("batch", "rows.jsonl", "-O", "whole", *TOY).code == 0
+    made_whole(omnitts, 20)
     undisturbed, at = sums("whole"), 1
     while (done := faulted(omnitts, monkeypatch, f"out{at}", fault := Fault(at, op, how))) and fault.count >= at:
         assert done.code == 8 and "cannot write" in done.err, (at, done.err)

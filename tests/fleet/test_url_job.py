@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from batch_child import OBJECTS, Fault
-from corpus import KINDS, TOY, child, ended, forget, lines_of, manifest, stored, sums, with_ray
+from corpus import KINDS, TOY, child, ended, forget, lines_of, made_whole, manifest, stored, sums, with_ray
 from ray_workers import end, two_workers, workers_here
 
 from omnitts_cli.errors import OutputError
@@ -38,8 +38,7 @@ def killed_and_resumed(home: Path, s3: str, to: str, seed: int) -> None:
 
 
 def test_a_killed_run_goes_on(home: Path, omnitts: Any, s3: str) -> None:
-    manifest(40)
-    assert omnitts("batch", "rows.jsonl", "-O", "whole", *TOY).code == 0
+    made_whole(omnitts, 40)
     died = child(f"{s3}/out", {"at": 2, "op": "put_files", "how": "half"}, *SHARDS)
     assert died.returncode == -signal.SIGKILL
     done = omnitts("batch", "rows.jsonl", "-O", f"{s3}/out", *TOY, "--json").ended(0)
@@ -51,8 +50,7 @@ def test_a_killed_run_goes_on(home: Path, omnitts: Any, s3: str) -> None:
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("to", KINDS)
 def test_twenty_runs_killed_anywhere_go_on(home: Path, omnitts: Any, s3: str, to: str) -> None:
-    manifest(150)
-    assert omnitts("batch", "rows.jsonl", "-O", "whole", *TOY).code == 0
+    made_whole(omnitts, 150)
     for seed in range(20):
         killed_and_resumed(home, s3, to, seed)
 
@@ -138,8 +136,7 @@ def test_a_cluster_that_is_killed_goes_on(home: Path, omnitts: Any, s3: str, to:
 def test_what_a_lost_worker_kept_is_spoken_again(
     omnitts: Any, s3: str, monkeypatch: pytest.MonkeyPatch, to: str
 ) -> None:
-    manifest(70)
-    assert omnitts("batch", "rows.jsonl", "-O", "whole", *TOY).code == 0
+    made_whole(omnitts, 70)
     actors = two_workers(monkeypatch, lambda actor, rows: actor.leases == 2)
     omnitts("batch", "rows.jsonl", "-O", f"{s3}/out", *TOY, "--to", to, "--ray", "local", "--json").ended(0)
     assert [actor.deaths for actor in actors] == [1, 1]  # the last one need not start again if the other does its rows

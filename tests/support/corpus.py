@@ -35,6 +35,12 @@ def manifest(rows: int, name: str = "rows.jsonl", shuffled: int | None = None) -
     Path(name).write_text("".join(f"{line}\n" for line in lines))
 
 
+def made_whole(omnitts: Any, rows: int) -> None:
+    """A manifest of so many rows, and the folder `whole`: what one process makes of it that nothing disturbs."""
+    manifest(rows)
+    assert omnitts("batch", "rows.jsonl", "-O", "whole", *TOY).code == 0
+
+
 def failing_batch(plan: dict[str, Any] | None, log: str = "made") -> list[str]:
     """The beginning of a command line of `batch` that dies or fails as batch_child.py says, and notes its rows."""
     return [sys.executable, str(Path(__file__).parent / "batch_child.py"), log, json.dumps(plan or {}), "batch"]
