@@ -144,13 +144,8 @@ def test_free_slots_are_given_in_the_order_of_the_queue() -> None:
 def holds(engine: Engine, slot: int, request: Request) -> None:
     """The slot's columns, a frame after it was opened, are what was asked."""
     columns = engine.columns(slot)
-    wanted = settled(request.sampling, engine.model.sampling)
-    assert columns["temperature"] == np.float32(wanted.temperature) and columns["top_k"] == wanted.top_k
-    assert columns["top_p"] == np.float32(wanted.top_p)
-    assert columns["penalty"] == np.float32(wanted.repetition_penalty)
-    assert columns["predictor_temperature"] == np.float32(wanted.predictor_temperature)
-    assert columns["predictor_top_k"] == wanted.predictor_top_k
-    assert columns["predictor_top_p"] == np.float32(wanted.predictor_top_p)
+    for name, wanted in vars(settled(request.sampling, engine.model.sampling)).items():
+        assert columns[name.removeprefix("repetition_")] == np.float32(wanted)
     assert (columns["seed"], columns["ignore_end"]) == (request.seed, request.ignore_end)
     assert columns["limit"] == request.max_frames and columns["made"] == 1 and columns["seen"].sum() == 1
     reference = getattr(request.voice, "codes", None)

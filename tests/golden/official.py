@@ -51,7 +51,8 @@ STUBBED = install_stand_ins()
 
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
-from recipe import HEAD, dump_json  # noqa: E402
+from official_omni import save  # noqa: E402
+from recipe import HEAD  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
 
 with contextlib.redirect_stdout(io.StringIO()):
@@ -128,11 +129,8 @@ class Recorder:
 
 
 def save_case(folder: Path, name: str, meta: dict, tensors: dict[str, torch.Tensor]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    tensors = {k: v.detach().contiguous().clone() for k, v in tensors.items()}
-    save_file(tensors, folder / f"{name}.safetensors")
-    meta = dict(meta, tensors={k: [str(v.dtype).replace("torch.", ""), list(v.shape)] for k, v in tensors.items()})
-    dump_json(folder / f"{name}.json", meta)
+    kinds = {k: [str(v.dtype).replace("torch.", ""), list(v.shape)] for k, v in tensors.items()}
+    save(folder, name, tensors, dict(meta, tensors=kinds))
 
 
 def greedy(max_new: int) -> dict:

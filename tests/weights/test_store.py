@@ -40,10 +40,9 @@ def test_pull_list_path_verify_rm(hub: Hub, ours: str) -> None:
     assert {file.state for file in store.verify(ours) if file.path.endswith(".safetensors")} == {"ok"}
     assert store.rm(ours, dry_run=True) == store.rm(ours) == model.size_bytes
     assert store.local_models() == []
-    with pytest.raises(ModelError, match="not on this machine"):
-        store.path(ours)
-    with pytest.raises(ModelError, match="not on this machine"):
-        store.rm(ours)
+    for ask in (store.path, store.rm):
+        with pytest.raises(ModelError, match="not on this machine"):
+            ask(ours)
 
 
 def test_pulling_twice_asks_once(hub: Hub, ours: str) -> None:

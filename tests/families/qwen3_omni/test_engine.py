@@ -1,7 +1,7 @@
 """The engine with this family: lengths, an end at once, beside the first family. More: engine/test_answer_loop.py."""
 
+import copy
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
@@ -51,23 +51,11 @@ def test_the_sound_is_as_long_as_it_should_be(alone: dict[str, Clip]) -> None:
 
 def test_a_speech_may_end_at_once(omni: SpeechModel) -> None:
     """There is no least number of frames; nobody waits for a sound that will not come."""
-    talker = Hasty(omni.talker, omni.facts.end_code)
+    talker, end = copy.copy(omni.talker), torch.tensor(omni.facts.end_code)
+    talker.logits = lambda hidden: omni.talker.logits(hidden).index_fill(1, end, 1e4)  # wants nothing but to end
+    talker.fused = None
     clip = engine(replace(omni, talker=talker), 2).clip(requests(1)[0])
     assert (len(clip.codes), len(clip.pcm), clip.stopped) == (0, 0, "end")
-
-
-class Hasty(torch.nn.Module):
-    """A talker that wants nothing but to end."""
-
-    def __init__(self, talker: Any, end: int) -> None:
-        super().__init__()
-        self.talker, self.end, self.head = talker, end, talker.head
-        self.cache, self.prefill, self.step, self.fused = talker.cache, talker.prefill, talker.step, None
-
-    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
-        logits = self.talker.logits(hidden).clone()
-        logits[:, self.end] = 1e4
-        return logits
 
 
 def test_both_families_in_one_process(omni: SpeechModel, alone: dict[str, Clip]) -> None:

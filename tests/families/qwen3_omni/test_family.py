@@ -28,17 +28,14 @@ from omnitts_cli.weights.checkpoint import Checkpoint
 
 
 def test_every_parameter_has_a_source_and_every_tensor_a_reader(config: Config) -> None:
+    """Nothing is allocated before the files are compared."""
     unread = set(Checkpoint.open(omni_folder()).names())
     for part in parts(config).all():
+        assert all(weight.is_meta for weight in part.module.parameters())
         assert set(part.names) == {own for own, _ in part.module.named_parameters()}
         for source in part.names.values():
             unread -= set(sources_of(source))
     assert {name.split(".")[1] for name in unread} == {"hidden_projection"}  # of the towers for pictures and sounds
-
-
-def test_nothing_is_allocated_before_the_files_are_compared(config: Config) -> None:
-    for part in parts(config).all():
-        assert all(weight.is_meta for weight in part.module.parameters())
 
 
 def test_a_whole_model(omni: SpeechModel) -> None:
