@@ -63,11 +63,14 @@ def test_what_is_refused(omnitts: Omnitts, tone: str, typed: str, code: int, wor
     assert list(Path().iterdir()) == []
 
 
-def test_decode_says_the_same_as_say(omnitts: Omnitts) -> None:
+def test_decode_says_the_same_as_say_and_takes_its_output_as_a_second_name(omnitts: Omnitts) -> None:
     omnitts("say", *TOY, "--seed", "5", "--max-frames", "40", "-o", "a.wav", "--codes", "c.safetensors", "Hello there.")
     assert omnitts("codec", "decode", "c.safetensors", "-o", "b.wav", *TOY).code == 0
     one, other = (soundfile.read(name, dtype="int16")[0].astype(int) for name in ("a.wav", "b.wav"))
     assert len(one) == len(other) and np.abs(one - other).max() <= 1
+    assert omnitts("codec", "decode", "c.safetensors", "d.wav", *TOY).code == 0
+    assert Path("d.wav").read_bytes() == Path("b.wav").read_bytes()
+    omnitts("codec", "decode", "c.safetensors", "d.wav", "-o", "b.wav", *TOY).ended(2, "not both")
 
 
 WRONG = {
@@ -92,11 +95,3 @@ def test_a_sound_of_more_than_an_hour_is_refused_with_that_limit(omnitts: Omnitt
     path = tmp_path / "long.wav"
     soundfile.write(path, np.zeros(3720 * 4000, np.int16), 4000)
     omnitts("codec", "encode", str(path), "b", *TOY).ended(3, "lasts 1 h 02 min; at most 1 h 00 min can be read")
-
-
-def test_decode_takes_its_output_as_a_second_name(omnitts: Omnitts) -> None:
-    assert omnitts("say", "-m", "random:toy", "--max-frames", "5", "--codes", "a.st", "-o", "a.wav", "Hello.").code == 0
-    assert omnitts("codec", "decode", "a.st", "b.wav", "-m", "random:toy").code == 0
-    assert omnitts("codec", "decode", "a.st", "-o", "c.wav", "-m", "random:toy").code == 0
-    assert Path("b.wav").read_bytes() == Path("c.wav").read_bytes()
-    omnitts("codec", "decode", "a.st", "b.wav", "-o", "c.wav", "-m", "random:toy").ended(2, "not both")

@@ -3,7 +3,7 @@
 import errno
 import os
 import signal
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -30,11 +30,8 @@ def test_writers_make_the_same_files(tmp_path: Path, loudness: float | None) -> 
             blocks = np.array_split(sound(number, 0.5 + number / 4), 3)
             found[number] = writers.make(tmp_path / f"{number}-{again}", blocks)
 
-    threads = [threading.Thread(target=one, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(6) as threads:
+        list(threads.map(one, range(6)))
     writers.close()
     for number in range(6):
         own = make(tmp_path / "own", recipe, [sound(number, 0.5 + number / 4)])
