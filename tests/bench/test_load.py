@@ -96,10 +96,7 @@ def test_of_a_load_that_begins_apart_the_middle_counts() -> None:
     assert run.results == [result for result in run.results if result.wanted >= run.began]
     assert {result.work.request.max_frames for result in run.results} == {20}
     assert 0 < run.heard_s <= sum(result.meter.audio_s for result in received)
-
-
-def test_a_load_that_begins_apart_needs_more_than_its_first_requests() -> None:
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError):  # it needs more than its first requests
         apart_loop(Speaker(), works(max_frames=20), 4, Extent(4))
 
 

@@ -74,10 +74,9 @@ def test_files_without_texts_are_refused(tmp_path: Path, content: bytes) -> None
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot read"):
-        read_texts(tmp_path / "none.txt", None)
-    with pytest.raises(InputError, match="cannot read"):
-        read_texts(tmp_path, None)
+    for path in (tmp_path / "none.txt", tmp_path):
+        with pytest.raises(InputError, match="cannot read"):
+            read_texts(path, None)
 
 
 def able(longest: int | None = None, plain: bool = False) -> Any:
@@ -101,7 +100,6 @@ def test_what_must_be_plain_is_read_and_what_is_long_is_cut() -> None:
 
 
 def test_what_the_model_cannot_say_is_refused() -> None:
-    with pytest.raises(InputError, match="nothing to speak"):
-        requests([BenchText("--")], able(plain=True))
-    with pytest.raises(InputError, match="五"):
-        requests([BenchText("五")], able(plain=True))
+    for text, words in (("--", "nothing to speak"), ("五", "五")):
+        with pytest.raises(InputError, match=words):
+            requests([BenchText(text)], able(plain=True))

@@ -301,11 +301,8 @@ def test_what_is_not_said_is_the_models_own() -> None:
 
 
 @pytest.mark.parametrize("next_to_nothing", [1e-45, 1e-38, COLDEST / 2])
-def test_a_temperature_close_to_zero_is_greedy(next_to_nothing: float) -> None:
+def test_a_temperature_close_to_zero_is_greedy_and_the_coldest_is_not(next_to_nothing: float) -> None:
     cold = Sampling(temperature=next_to_nothing, predictor_temperature=next_to_nothing)
     for spoken in (settled(cold, MODEL), settled(Sampling(), cold)):
         assert spoken.temperature == spoken.predictor_temperature == 0.0
-
-
-def test_the_coldest_temperature_is_left_alone() -> None:
     assert settled(Sampling(temperature=COLDEST), MODEL).temperature == COLDEST

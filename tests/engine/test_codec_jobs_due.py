@@ -68,12 +68,10 @@ def test_a_request_about_to_underrun_gets_all_its_frames() -> None:
     assert frames(busy, 11, LEAST_LEAD_S / 2) == 1
 
 
-def test_the_end_is_decoded_whatever_the_lead() -> None:
-    assert frames(speaking(decoding=4, first_sound=1.0, state=State.FINISHING), 7, 60.0) == 2
-
-
 def test_the_end_comes_after_those_about_to_run_dry_and_before_all_others() -> None:
+    """Whatever the lead is."""
     ending = speaking(decoding=4, first_sound=1.0, state=State.FINISHING)
+    assert frames(ending, 7, 60.0) == 2
     dues = [
         due(one, 40, lead, SIZES, 1, FRAME_S)
         for one, lead in (

@@ -26,12 +26,8 @@ def ours(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> str:
     return "1.7b-base"
 
 
-def test_nothing_yet(hub: Hub) -> None:
-    assert store.local_models() == []
-    assert hub.asked == []
-
-
 def test_pull_list_path_verify_rm(hub: Hub, ours: str) -> None:
+    assert store.local_models() == [] and hub.asked == []
     found = store.pull("1.7b", variant="base")
     assert store.path("1.7b", variant="base") == found.folder
     [model] = store.local_models()
