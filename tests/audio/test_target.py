@@ -11,21 +11,11 @@ from omnitts_cli.audio import target
 from omnitts_cli.errors import OutputError
 
 
-def test_free_names_count_up(tmp_path: Path) -> None:
-    seen = []
-    for _ in range(3):
-        path = target.free_name(tmp_path)
-        path.touch()
-        seen.append(path.name)
-    assert seen == ["speech.wav", "speech-2.wav", "speech-3.wav"]
-
-
-def test_two_runs_never_choose_the_same_name(tmp_path: Path) -> None:
-    first = target.open_target(target.free_name(tmp_path))
-    second = target.open_target(target.free_name(tmp_path))
-    assert [first.path.name, second.path.name] == ["speech.wav", "speech-2.wav"]
-    first.remove()
-    second.remove()
+def test_runs_never_choose_the_same_name(tmp_path: Path) -> None:
+    opened = [target.open_target(target.free_name(tmp_path)) for _ in range(3)]
+    assert [one.path.name for one in opened] == ["speech.wav", "speech-2.wav", "speech-3.wav"]
+    for one in opened:
+        one.remove()
 
 
 def test_standard_output_by_its_other_name(tmp_path: Path) -> None:

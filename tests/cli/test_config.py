@@ -261,8 +261,7 @@ def test_json_errors_have_file_and_line(omnitts: Omnitts) -> None:
 ])  # fmt: skip
 def test_a_project_file_never_says_what_is_read_written_or_fetched(omnitts: Omnitts, line: str, key: str) -> None:
     Path("omnitts.toml").write_text(f"speed = 1.1\n{line}\n")
-    done = omnitts("say", "--dry-run", "hi")
-    assert done.code == 3 and f"a project file may not set '{key}'" in done.err
+    done = omnitts("say", "--dry-run", "hi").ended(3, f"a project file may not set '{key}'")
     assert "omnitts.toml line" in done.err and "OMNITTS_CONFIG=omnitts.toml" in done.err
     assert not Path("../../hijack.wav").exists()
 

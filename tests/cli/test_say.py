@@ -258,8 +258,7 @@ def test_ctrl_c_in_the_second_of_two_files_names_that_one(omnitts: Omnitts, monk
 
 def test_a_file_name_typed_as_words_is_spoken_with_a_warning(omnitts: Omnitts) -> None:
     Path("a.txt").write_text("Hello there.")
-    done = omnitts("say", *TOY, "-o", "a.wav", "a.txt")
-    assert done.code == 0 and "a.txt is a file; only its name is spoken" in done.err
+    done = omnitts("say", *TOY, "-o", "a.wav", "a.txt").ended(0, "a.txt is a file; only its name is spoken")
     assert "omnitts say -f a.txt" in done.err
     said = omnitts("say", *TOY, "--dry-run", "https://example.com/a").err
     assert "web address" in said and "curl -sL https://example.com/a | omnitts say --input-format html" in said
@@ -271,8 +270,7 @@ def test_a_file_name_typed_as_words_is_spoken_with_a_warning(omnitts: Omnitts) -
 
 
 def test_a_folder_that_does_not_exist_is_8(omnitts: Omnitts) -> None:
-    done = omnitts("say", *TOY, "-o", "new/", "Hello.")
-    assert done.code == 8 and "cannot write new/: there is no such folder" in done.err
+    done = omnitts("say", *TOY, "-o", "new/", "Hello.").ended(8, "cannot write new/: there is no such folder")
     assert "mkdir -p new/   and then   -o new/speech.wav" in done.err
     assert left_in(Path()) == []
 
