@@ -33,8 +33,10 @@ def median(values: list[float]) -> float:
     return float(np.median(values))
 
 
+@pytest.mark.parametrize("on_time", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("sound", ["pcm", "wav"])
-def test_no_figure_of_a_stream_is_better_than_what_the_server_did(sound: str) -> None:
+def test_no_figure_of_a_stream_is_better_than_what_the_server_did(sound: str, on_time: bool) -> None:
+    """In real time: on a quiet machine, every figure is right."""
     server = SpeechServer(STREAM)
     figures = level(run(server, 3, 6, sound=sound), concurrency=3)
     assert (figures.requests, figures.failed, figures.most_in_flight) == (6, 0, 3)
@@ -45,14 +47,8 @@ def test_no_figure_of_a_stream_is_better_than_what_the_server_did(sound: str) ->
     assert first <= figures.ttfp_ms["median"] and last <= figures.e2el_ms["median"]
     assert first + 50 <= figures.audible_ms["median"] + 1e-6
     assert (figures.frames, figures.host_syncs_per_frame, figures.peak_memory_bytes) == (None, None, None)
-
-
-@pytest.mark.slow  # in real time, on a quiet machine
-@pytest.mark.parametrize("sound", ["pcm", "wav"])
-def test_every_figure_of_a_stream_is_right(sound: str) -> None:
-    server = SpeechServer(STREAM)
-    figures = level(run(server, 3, 6, sound=sound), concurrency=3)
-    first = median([1000 * (seen.sent[0] - seen.came) for seen in server.seen])
+    if not on_time:
+        return
     whole = median([1000 * (seen.done - seen.came) for seen in server.seen])
     gap = max(1000 * (seen.sent[2] - seen.sent[1]) for seen in server.seen)
     near = {"rel": 0.02, "abs": 8.0}  # the server's own thread has to be woken up, too
