@@ -8,7 +8,7 @@ from omnitts_cli.books.cache import UnitCache
 from omnitts_cli.books.cast import Member
 from omnitts_cli.books.units import BookUnit, seed_of
 from omnitts_cli.errors import GuardError, Notice
-from omnitts_cli.fleet.content import in_manner_of, try_seed, with_voice
+from omnitts_cli.fleet.content import try_seed, with_overrides, with_voice
 from omnitts_cli.fleet.part import PartSink, SoundRecipe
 from omnitts_cli.fleet.runner import OpenStreams, Runner
 from omnitts_cli.fleet.speaker import voice_of
@@ -139,5 +139,5 @@ class UnitSpeaker:
         self.made_s += stream.seconds
 
     def _stream(self, unit: BookUnit, seed: int) -> Stream:
-        speech, script = in_manner_of(self._speech, unit.member, seed=seed), Written(iter(unit.pieces), unit.chars)
+        speech, script = with_overrides(self._speech, unit.member, seed=seed), Written(iter(unit.pieces), unit.chars)
         return self.tts.open(script, self._voices[unit.member], self._text, speech, safe=True, tell=self._tell)

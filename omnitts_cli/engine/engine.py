@@ -125,7 +125,7 @@ class Engine:
 
     @property
     def frames_launched(self) -> int:
-        """How many frames there were, each of several requests."""
+        """The number of frame steps launched so far; each advances several requests."""
         return self._admission.frames
 
     @property

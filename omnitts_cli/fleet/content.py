@@ -113,8 +113,8 @@ def shared_of(text: TextIn, speech: Speech, *more: str, **rest: Any) -> str:
     return json.dumps({"sound": SOUND, **{name: how[name] for name in SHARED_TEXT}, **spoken, **rest}, sort_keys=True)
 
 
-def in_manner_of(speech: Speech, one: Any, **more: Any) -> Speech:
-    """The speech of a command in the language, style and speed that a row or a character has of its own."""
+def with_overrides(speech: Speech, one: Any, **more: Any) -> Speech:
+    """The speech settings of a command, with the language, style and speed that a row or a character overrides."""
     style = speech.style if one.style is None else one.style
     return replace(
         speech, language=one.language or speech.language, style=style, speed=one.speed or speech.speed, **more

@@ -12,7 +12,7 @@ import numpy as np
 
 from omnitts_cli.audio.pcm import silence
 from omnitts_cli.errors import Notice, OutputError
-from omnitts_cli.fleet.content import Keys, in_manner_of, try_seed
+from omnitts_cli.fleet.content import Keys, try_seed, with_overrides
 from omnitts_cli.fleet.journal import DONE, UNVERIFIED
 from omnitts_cli.fleet.part import SoundFigures, SoundRecipe, Writers, make
 from omnitts_cli.fleet.rows import Row, VoiceChoice
@@ -197,7 +197,7 @@ class RowSpeaker:
 
     def _stream(self, row: Row, seed: int, tell: Callable[[Notice], None]) -> Stream:
         most = row.max_frames or self.speech.max_frames
-        speech = in_manner_of(self.speech, row, max_frames=most, seed=seed)
+        speech = with_overrides(self.speech, row, max_frames=most, seed=seed)
         known = speech.language if speech.language in LANGUAGES else None
         options = inputs.TextOptions(self.text.split, known, None, self.keys.lexicon)  # type: ignore[arg-type]
         pieces = inputs.pieces_of_text(row.text, options, row.form)  # type: ignore[arg-type]

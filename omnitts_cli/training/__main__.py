@@ -29,7 +29,7 @@ from omnitts_cli.training import (
     texts,
 )
 from omnitts_cli.training.codec_stage import CodecStage, train_codec
-from omnitts_cli.training.export import export, export_codec
+from omnitts_cli.training.export import export_codec, export_language
 from omnitts_cli.training.judge import PARTS, judge, judge_texts
 from omnitts_cli.training.judge_languages import judged_sentences
 from omnitts_cli.training.listeners import Installed
@@ -162,10 +162,9 @@ class Rebuild:
 
     def export(self, decoder: Path | None = None, share: float = 1.0, rises: float | None = None) -> None:
         """Writes the model folder, or only its codec if the language side has not been trained yet."""
+        export_codec(self.recipe, self.work, self.work / MODEL / CODEC_FOLDER, decoder, share, rises)
         if any(self.work.glob("speech.*.safetensors")):
-            export(self.recipe, self.work, self._tokens(), self.work / MODEL, decoder, share, rises)
-        else:
-            export_codec(self.recipe, self.work, self.work / MODEL / CODEC_FOLDER, decoder, share, rises)
+            export_language(self.recipe, self.work, self._tokens(), self.work / MODEL)
 
     def rows(self) -> None:
         """Writes the recipe's named voices into the model folder, with rows from clips; does nothing if all rows are

@@ -17,7 +17,7 @@ from omnitts_cli.training import files, speech_stage
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.speaker_heads import stretch
 from omnitts_cli.training.speech import TinySpeech
-from omnitts_cli.training.stage_results import CODEC_FOLDER, exported_codec, language_names, trained_codec
+from omnitts_cli.training.stage_results import exported_codec, language_names, trained_codec
 from omnitts_cli.training.tokens import TokenLists
 from omnitts_cli.tuning import checkpoints
 
@@ -25,17 +25,8 @@ LAST_LAYERS = ("rises", "snake", "closing")
 """The decoder's layers from 50 Hz to samples."""
 
 
-def export(
-    recipe: Recipe,
-    work: Path,
-    tokens: TokenLists,
-    folder: Path,
-    decoder: Path | None = None,
-    share: float = 1.0,
-    rises: float | None = None,
-) -> None:
-    """Write the folder; `work` is where the stages keep their checkpoints. The rest: see `export_codec`."""
-    export_codec(recipe, work, folder / CODEC_FOLDER, decoder, share, rises)
+def export_language(recipe: Recipe, work: Path, tokens: TokenLists, folder: Path) -> None:
+    """Write all of a model folder except its codec; `work` is where the stages keep their checkpoints."""
     _describe(folder / "config.json", files.model_config(recipe, tokens))
     _describe(folder / "generation_config.json", files.generation_config(recipe))
     _describe(folder / "preprocessor_config.json", files.PREPROCESSOR)

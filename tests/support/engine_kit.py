@@ -194,7 +194,7 @@ def same(one: Result, other: Result, exact: bool = False) -> None:
 
 
 def as_alone(requests: Iterable[Request], over: dict[str, Result]) -> None:
-    """Each of these has become what it becomes when nobody else is there."""
+    """Each result equals that of the request alone."""
     for request in requests:
         same(solo(request), over[request.id])
 

@@ -15,7 +15,7 @@ from patience import LONG_S
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.training.codec_stage import CodecStage
 from omnitts_cli.training.dataset import Dataset, text_ids
-from omnitts_cli.training.export import export
+from omnitts_cli.training.export import export_codec, export_language
 from omnitts_cli.training.pool import UNNAMED, ShardReader, SoundPool, TeacherUtterance
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.shapes import build_codec
@@ -115,7 +115,8 @@ def new_model(recipe: Recipe, tokens: TokenLists, work: Path, **parts: torch.nn.
     CodecStage(recipe, CPUDevice(1), SoundPool(0.001, torch.device("cpu")), Team()).save(work)
     parts = parts or {"speech": TinySpeech(recipe, tokens)}
     checkpoints.save(work, "speech", checkpoints.gather(**parts))
-    export(recipe, work, tokens, work / "tiny")
+    export_codec(recipe, work, work / "tiny" / "speech_tokenizer")
+    export_language(recipe, work, tokens, work / "tiny")
     return work / "tiny"
 
 

@@ -94,14 +94,14 @@ def test_a_signal_waits_for_nothing_and_finished_sentences_are_kept(
     process = in_phase(phase, "say", *TOY, "-o", "a.wav", BOOK)
     process.send_signal(getattr(signal, name))
     assert process.wait(LONG_S) == code
-    told = process.stderr.read()
-    assert b"Traceback" not in told and (name != "SIGINT" or b"interrupted" in told)
+    errors = process.stderr.read()
+    assert b"Traceback" not in errors and (name != "SIGINT" or b"interrupted" in errors)
     if phase == "first":
         assert left() in ([], ["a.partial.wav"])
     else:
         assert left() == (["a.partial.wav"] if phase == "middle" else [])
     if phase == "middle":
-        assert b"a.partial.wav" in told
+        assert b"a.partial.wav" in errors
         with wave.open("a.partial.wav") as file:
             assert file.getnframes() >= 40 * 640
 

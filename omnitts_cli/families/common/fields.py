@@ -352,7 +352,7 @@ class Speaker:
 
 @dataclass(frozen=True, kw_only=True)
 class SpeechConfig:
-    """One model folder in our words."""
+    """The settings of a model folder, under our names."""
 
     talker: TalkerShape
     predictor: PredictorShape

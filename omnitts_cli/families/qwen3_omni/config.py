@@ -37,7 +37,7 @@ EXPERTS = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Config(SpeechConfig):
-    """One model folder in our words. The first speaker is the default."""
+    """The settings of a model folder, under our names. The first speaker is the default."""
 
     decoder: Code2WavShape
     text_inner: int

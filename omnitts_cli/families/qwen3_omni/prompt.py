@@ -27,7 +27,7 @@ library can do it; (C) words, such as "Read this aloud."
 
 
 class OmniPrompter(Prompter):
-    """That of this family."""
+    """The prompter of Qwen3-Omni."""
 
     def __init__(
         self,

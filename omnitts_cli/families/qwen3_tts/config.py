@@ -41,7 +41,7 @@ CODEC_FOLDER = "speech_tokenizer"
 
 @dataclass(frozen=True, kw_only=True)
 class Config(SpeechConfig):
-    """One model folder in our words."""
+    """The settings of a model folder, under our names."""
 
     decoder: DecoderShape
     language_ids: dict[str, int]  # dialects included

@@ -162,7 +162,7 @@ class Continued:
 
 
 class Qwen3Prompter(Prompter):
-    """That of this family."""
+    """The prompter of Qwen3-TTS."""
 
     def __init__(
         self,

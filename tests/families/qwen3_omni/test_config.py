@@ -44,9 +44,10 @@ def test_the_released_sizes() -> None:
 
 def test_the_released_facts() -> None:
     config = read(released.config())
-    told = config.facts
-    assert (told.groups, told.codes, told.vocabulary, told.end_code, told.hidden) == (16, 2048, 3072, 2150, 1024)
-    assert (told.samples_per_frame, told.missing_samples, told.frame_rate, told.least_frames) == (1920, 555, 12.5, 0)
+    facts = config.facts
+    assert (facts.groups, facts.codes, facts.vocabulary, facts.end_code, facts.hidden) == (16, 2048, 3072, 2150, 1024)
+    sound = facts.samples_per_frame, facts.missing_samples, facts.frame_rate, facts.least_frames
+    assert sound == (1920, 555, 12.5, 0)
     assert {name: speaker.id for name, speaker in config.speakers.items()} == {
         "ethan": 2302,
         "chelsie": 2301,

@@ -117,7 +117,7 @@ class Blocks(Stack):
 
 
 class PlainTalker(Talker):
-    """Whose stack no kernel knows."""
+    """A talker without fused kernels."""
 
     def __init__(self, shape: TalkerShape, positions: int, ops: Ops) -> None:
         nn.Module.__init__(self)
